@@ -30,8 +30,8 @@ from gradtape.ops import registry
 ROOT = Path(__file__).resolve().parents[2]
 # namespaces in the order of the reference; one that is not there (an optional part) is skipped
 SPACES = (
-    "", "math", "nn", "linalg", "signal", "random", "bitwise", "optimizers", "optimizers.schedules", "initializers", "train",
-    "autodiff", "debugging", "test", "nest", "errors", "config", "autograph", "scipy.special",
+    "", "math", "nn", "linalg", "signal", "image", "random", "bitwise", "optimizers", "optimizers.schedules", "initializers",
+    "train", "autodiff", "debugging", "test", "nest", "errors", "config", "autograph", "scipy.special",
     "data", "data.experimental", "distribute", "mixed_precision",
 )  # fmt: skip
 OWN_ONLY = (

@@ -45,6 +45,7 @@ SPACES = {
     "math": ("gt.math", "The mathematical functions that have no place at the top level; those that have are in both."),
     "nn": ("gt.nn", "Layers as functions: activations, convolution, pooling, normalisation, losses."),
     "linalg": ("gt.linalg", "Matrices in the last two axes, batches in front of them; derivatives to any order."),
+    "image": ("gt.image", "Sizes, colours and measures of images, and random changes of them."),
     "signal": ("gt.signal", "Fourier and cosine transforms, windows, frames, spectrograms."),
     "random": ("gt.random", "Random numbers that can be repeated."),
     "bitwise": ("gt.bitwise", "Bits of integers."),

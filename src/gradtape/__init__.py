@@ -215,6 +215,7 @@ if _typing.TYPE_CHECKING:
         data as data,
         debugging as debugging,
         distribute as distribute,
+        image as image,
         initializers as initializers,
         keras as keras,
         linalg as linalg,
@@ -353,8 +354,8 @@ if _typing.TYPE_CHECKING:
 _KERAS = ("losses", "metrics")  # Keras's, as TensorFlow has them
 # what is loaded when it is first used: namespaces, and the names of other modules
 _SPACES = (
-    "array_api", "autograph", "bitwise", "data", "debugging", "distribute", "initializers", "keras", "linalg", "math", "nn",
-    "optimizers", "random", "scipy", "signal", "test", "train", "version",
+    "array_api", "autograph", "bitwise", "data", "debugging", "distribute", "image", "initializers", "keras", "linalg", "math",
+    "nn", "optimizers", "random", "scipy", "signal", "test", "train", "version",
 )  # fmt: skip
 _LATER = {name: (f"gradtape.{home}", name) for home, names in {
     "functions.function": "function",

@@ -10,8 +10,8 @@ REASONS: dict[str, str] = {
     "NumPy's random streams": "draw_key random_binomial random_bits random_categorical random_gamma random_integers "
     "random_normal random_permutation random_poisson random_truncated_normal random_uniform",
     "complex numbers": "complex fft ifft irfft rfft",
-    "sorting, searching, common divisors": "argsort gcd invert_permutation searchsorted segment_count segment_extreme "
-    "segment_slots sort unique where_true",
+    "sorting, searching, common divisors": "argsort gcd invert_permutation non_max_suppression searchsorted "
+    "segment_count segment_extreme segment_slots sort unique where_true",
     "bits of another type": "bitcast",
     "an effect in Python": "print py_call",
     "ranks that differ, which no inner loop has: mpi4py does it": "send_to recv_from sum_to_root stack_on_root rows_of_root",

@@ -19,8 +19,8 @@ Names, argument names and defaults follow TensorFlow 2; `help(gt.name)` shows th
 has the mathematical functions of the top level; they are listed once. This page is written by
 `python -m tests.harness.operations`.
 """
-SPACES = ("math", "nn", "linalg", "signal", "random", "bitwise", "optimizers", "optimizers.schedules", "train", "autodiff",
-          "debugging", "test", "nest", "errors")  # fmt: skip
+SPACES = ("math", "nn", "linalg", "signal", "image", "random", "bitwise", "optimizers", "optimizers.schedules", "train",
+          "autodiff", "debugging", "test", "nest", "errors")  # fmt: skip
 
 
 def _space(path: str) -> Any:

@@ -57,6 +57,16 @@ NAMES = {
         sigmoid_cross_entropy_with_logits silu softmax softmax_cross_entropy_with_logits softplus softsign
         sparse_softmax_cross_entropy_with_logits tanh
     """,
+    "image": """
+        ResizeMethod adjust_brightness adjust_contrast adjust_gamma adjust_hue adjust_saturation central_crop
+        convert_image_dtype crop_and_resize crop_to_bounding_box extract_patches flip_left_right flip_up_down grayscale_to_rgb
+        hsv_to_rgb image_gradients non_max_suppression pad_to_bounding_box per_image_standardization psnr random_brightness
+        random_contrast random_crop random_flip_left_right random_flip_up_down random_hue random_saturation resize
+        resize_with_crop_or_pad resize_with_pad rgb_to_grayscale rgb_to_hsv rgb_to_yuv rot90 sobel_edges ssim
+        stateless_random_brightness stateless_random_contrast stateless_random_crop stateless_random_flip_left_right
+        stateless_random_flip_up_down stateless_random_hue stateless_random_saturation total_variation transpose
+        yuv_to_rgb
+    """,
     "signal": """
         dct fft fft2d fft3d frame hamming_window hann_window idct ifft ifft2d ifft3d inverse_stft inverse_stft_window_fn irfft
         irfft2d irfft3d kaiser_window overlap_and_add rfft rfft2d rfft3d stft vorbis_window
@@ -68,7 +78,7 @@ NAMES = {
         stateless_truncated_normal stateless_uniform truncated_normal uniform
     """,
     "data": "AUTOTUNE Dataset DatasetSpec INFINITE_CARDINALITY Iterator Optional Options UNKNOWN_CARDINALITY experimental",
-    "optimizers": "Adagrad Adam AdamW Lion RMSprop SGD schedules",
+    "optimizers": "Adadelta Adagrad Adam AdamW Adamax Ftrl Lion Nadam RMSprop SGD schedules",
     "debugging": """
         assert_all_finite assert_equal assert_greater assert_greater_equal assert_integer assert_less assert_less_equal
         assert_near assert_negative assert_non_negative assert_non_positive assert_none_equal assert_positive assert_rank

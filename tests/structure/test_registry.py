@@ -24,7 +24,7 @@ NATIVE = "gradtape.backends.llvm."  # ops that backend makes for itself while it
 # ops whose batch rule runs a Python loop, none of them differentiable
 LOOPED = {
     # the shape of the result depends on the values
-    "where_true", "unique", "mask_indices", "extent", "range", "segment_count",
+    "where_true", "unique", "mask_indices", "extent", "range", "segment_count", "non_max_suppression",
     # one stream of random numbers per example
     "random_uniform", "random_normal", "random_truncated_normal", "random_integers", "random_bits", "random_gamma",
     "random_poisson", "random_binomial", "random_categorical", "random_permutation",
@@ -77,6 +77,9 @@ NOT_SAMPLED = {
     # constants computed from Python numbers: compared with SciPy in tests/reference/test_signal.py
     "hamming_window", "inverse_stft_window_fn", "kaiser_bessel_derived_window", "kaiser_window",
     "linear_to_mel_weight_matrix", "vorbis_window",
+    # random draws: their stateless siblings are sampled
+    "random_brightness", "random_contrast", "random_crop", "random_flip_left_right", "random_flip_up_down", "random_hue",
+    "random_saturation",
     # random draws: tests/reference/test_nn.py
     "log_uniform_candidate_sampler", "uniform_candidate_sampler",
     # the public function reads one triangle; its op is sampled on the average of both, which has ordinary derivatives
@@ -101,7 +104,7 @@ def codes_run_by_samples() -> set[Any]:
 def test_every_public_function_is_sampled() -> None:
     """A function of `gradtape.ops` the user can call runs in the samples of some op or composite."""
     sampled = codes_run_by_samples()
-    spaces = [gradtape, gradtape.math, gradtape.linalg, gradtape.nn, gradtape.signal, gradtape.bitwise]
+    spaces = [gradtape, gradtape.math, gradtape.linalg, gradtape.nn, gradtape.signal, gradtape.image, gradtape.bitwise]
     loose = {
         name
         for space in spaces

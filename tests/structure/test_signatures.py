@@ -10,7 +10,15 @@ import pytest
 
 import gradtape as gt
 
-SPACES = {"": gt, "math": gt.math, "linalg": gt.linalg, "nn": gt.nn, "signal": gt.signal, "random": gt.random}
+SPACES = {
+    "": gt,
+    "math": gt.math,
+    "linalg": gt.linalg,
+    "nn": gt.nn,
+    "signal": gt.signal,
+    "image": gt.image,
+    "random": gt.random,
+}
 
 
 def operations(space: Any) -> Iterator[tuple[str, Callable[..., Any]]]:

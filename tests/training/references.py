@@ -75,5 +75,73 @@ def lion(rate: float, b1: float = 0.9, b2: float = 0.99) -> Step:
     return step
 
 
+def adadelta(rate: float, rho: float = 0.95, eps: float = 1e-7) -> Step:
+    squares: Any = 0.0
+    steps: Any = 0.0
+
+    def step(w: Any, g: Any, t: int) -> Any:
+        nonlocal squares, steps
+        squares = rho * squares + (1 - rho) * g**2
+        delta = -np.sqrt(steps + eps) / np.sqrt(squares + eps) * g
+        steps = rho * steps + (1 - rho) * delta**2
+        return w + rate * delta
+
+    return step
+
+
+def adamax(rate: float, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-7) -> Step:
+    m: Any = 0.0
+    u: Any = 0.0
+
+    def step(w: Any, g: Any, t: int) -> Any:
+        nonlocal m, u
+        m = b1 * m + (1 - b1) * g
+        u = np.maximum(b2 * u, np.abs(g))
+        return w - rate / (1 - b1**t) * m / (u + eps)
+
+    return step
+
+
+def nadam(rate: float, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-7) -> Step:
+    m: Any = 0.0
+    v: Any = 0.0
+
+    def share(t: int) -> float:
+        return b1 * (1 - 0.5 * 0.96**t)
+
+    def step(w: Any, g: Any, t: int) -> Any:
+        nonlocal m, v
+        m = b1 * m + (1 - b1) * g
+        v = b2 * v + (1 - b2) * g**2
+        product = np.prod([share(i) for i in range(1, t + 1)])
+        ahead = share(t + 1) * m / (1 - product * share(t + 1)) + (1 - share(t)) * g / (1 - product)
+        return w - rate * ahead / (np.sqrt(v / (1 - b2**t)) + eps)
+
+    return step
+
+
+def ftrl(
+    rate: float,
+    power: float = -0.5,
+    start: float = 0.1,
+    l1: float = 0.0,
+    l2: float = 0.0,
+    shrink: float = 0.0,
+    beta: float = 0.0,
+) -> Step:
+    n: Any = start
+    z: Any = 0.0
+
+    def step(w: Any, g: Any, t: int) -> Any:
+        nonlocal n, z
+        total = n + g**2
+        z = z + (g + 2 * shrink * w) - (total**-power - n**-power) / rate * w
+        n = total
+        quadratic = total**-power / rate + 2 * (l2 + beta / (2 * rate))
+        return np.where(np.abs(z) > l1, (np.sign(z) * l1 - z) / quadratic, 0.0)
+
+    return step
+
+
 def decayed(step: Step, rate: float, weight_decay: float) -> Step:
     return lambda w, g, t: step(w - rate * weight_decay * w, g, t)

@@ -128,6 +128,10 @@ SPARSE = {
     "amsgrad": lambda: opt.Adam(0.1, amsgrad=True),
     "rmsprop": lambda: opt.RMSprop(0.1, momentum=0.5, centered=True),
     "adagrad": lambda: opt.Adagrad(0.1),
+    "adadelta": lambda: opt.Adadelta(1.0),
+    "adamax": lambda: opt.Adamax(0.1),
+    "nadam": lambda: opt.Nadam(0.1),
+    "ftrl": lambda: opt.Ftrl(0.1),
     "lion": lambda: opt.Lion(0.1),
 }
 
@@ -272,6 +276,18 @@ DEFAULTS = {
     "AdamW": {"learning_rate": 0.001, "weight_decay": 0.004, "beta_1": 0.9, "beta_2": 0.999, "epsilon": 1e-7},
     "RMSprop": {"learning_rate": 0.001, "rho": 0.9, "momentum": 0.0, "epsilon": 1e-7, "centered": False},
     "Adagrad": {"learning_rate": 0.001, "initial_accumulator_value": 0.1, "epsilon": 1e-7},
+    "Adadelta": {"learning_rate": 0.001, "rho": 0.95, "epsilon": 1e-7, "weight_decay": None},
+    "Adamax": {"learning_rate": 0.001, "beta_1": 0.9, "beta_2": 0.999, "epsilon": 1e-7, "weight_decay": None},
+    "Nadam": {"learning_rate": 0.001, "beta_1": 0.9, "beta_2": 0.999, "epsilon": 1e-7, "weight_decay": None},
+    "Ftrl": {
+        "learning_rate": 0.001,
+        "learning_rate_power": -0.5,
+        "initial_accumulator_value": 0.1,
+        "l1_regularization_strength": 0.0,
+        "l2_regularization_strength": 0.0,
+        "l2_shrinkage_regularization_strength": 0.0,
+        "beta": 0.0,
+    },
     "Lion": {"learning_rate": 0.001, "beta_1": 0.9, "beta_2": 0.99, "weight_decay": None},
 }
 

@@ -30,6 +30,17 @@ CASES: dict[str, tuple[Callable[[], Any], Callable[[], ref.Step]]] = {
     ),
     "adagrad": (lambda: opt.Adagrad(0.1), lambda: ref.adagrad(0.1)),
     "adagrad options": (lambda: opt.Adagrad(0.1, 0.5, 1e-2), lambda: ref.adagrad(0.1, 0.5, 1e-2)),
+    "adadelta": (lambda: opt.Adadelta(1.0), lambda: ref.adadelta(1.0)),
+    "adadelta options": (lambda: opt.Adadelta(0.5, 0.7, 1e-2), lambda: ref.adadelta(0.5, 0.7, 1e-2)),
+    "adamax": (lambda: opt.Adamax(0.1), lambda: ref.adamax(0.1)),
+    "adamax betas": (lambda: opt.Adamax(0.1, 0.8, 0.5, 1e-3), lambda: ref.adamax(0.1, 0.8, 0.5, 1e-3)),
+    "nadam": (lambda: opt.Nadam(0.1), lambda: ref.nadam(0.1)),
+    "nadam betas": (lambda: opt.Nadam(0.1, 0.8, 0.9, 1e-3), lambda: ref.nadam(0.1, 0.8, 0.9, 1e-3)),
+    "ftrl": (lambda: opt.Ftrl(0.1), lambda: ref.ftrl(0.1)),
+    "ftrl options": (
+        lambda: opt.Ftrl(0.1, -0.7, 0.2, 0.3, 0.4, 0.1, 0.5),
+        lambda: ref.ftrl(0.1, -0.7, 0.2, 0.3, 0.4, 0.1, 0.5),
+    ),
     "lion": (lambda: opt.Lion(0.1), lambda: ref.lion(0.1)),
     "lion decay": (lambda: opt.Lion(0.1, 0.8, 0.7, weight_decay=0.1), lambda: ref.decayed(ref.lion(0.1, 0.8, 0.7), 0.1, 0.1)),
 }

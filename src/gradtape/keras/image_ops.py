@@ -1,11 +1,8 @@
-"""Keras's `image` functions that resize, blur and change colours.
-
-Resizing is linear in the image and separable: a matrix of weights for each axis, applied one after the other.
-"""
+"""Keras's `image` functions that resize, blur and change colours: the mathematics is that of `gt.image`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from keras.src import backend
@@ -15,12 +12,11 @@ from gradtape.core.typing import TensorLike
 from gradtape.keras.core_ops import cast, convert_to_tensor
 from gradtape.keras.nn_windows import depthwise_conv
 from gradtape.keras.numpy_types import floating, on_tensors as np
-from gradtape.ops.compare import equal
-from gradtape.ops.contract import tensordot
+from gradtape.ops.colours import GREY, hue_parts, hue_range, mixed, saturation_of
 from gradtape.ops.elementwise import abs as magnitude, exp
-from gradtape.ops.index import gather
 from gradtape.ops.reduce import reduce_sum
-from gradtape.ops.select import clip_by_value, maximum, minimum, mod, round as rounded, where
+from gradtape.ops.resizing import KERNELS, along_axis, axis_weights, nearest_along
+from gradtape.ops.select import clip_by_value, mod, round as rounded, where
 from gradtape.ops.shape import expand_dims, reshape, squeeze, stack, transpose, unstack
 
 RESIZE_INTERPOLATIONS = ("bilinear", "nearest", "lanczos3", "lanczos5", "bicubic")
@@ -52,9 +48,7 @@ def rgb_to_grayscale(images: TensorLike, data_format: str | None = None) -> Tens
         )
     if x.shape[axis] == 1:
         return x
-    wide = floating(x)
-    grey = tensordot(wide, convert_to_tensor([0.2989, 0.5870, 0.1140], wide.dtype), [[axis % x.ndim], [0]])
-    return cast(expand_dims(grey, axis), x.dtype)
+    return cast(expand_dims(mixed(floating(x), GREY, axis), axis), x.dtype)
 
 
 def _planes(images: TensorLike, data_format: str | None) -> tuple[list[Tensor], int]:
@@ -70,72 +64,20 @@ def rgb_to_hsv(images: TensorLike, data_format: str | None = None) -> Tensor:
     planes, axis = _planes(images, data_format)
     tiny = 1e-7 if planes[0].dtype.name == "float32" else 1e-3
     r, g, b = (where(magnitude(p) < tiny, cast(0.0, p.dtype), p) for p in planes)
-    value = maximum(maximum(r, g), b)
-    spread = value - minimum(minimum(r, g), b)
-    grey = spread <= 0.0
-    norm = 1.0 / (6.0 * where(grey, cast(1.0, r.dtype), spread))
-    saturation = where(value > 0.0, spread / where(value > 0.0, value, cast(1.0, r.dtype)), cast(0.0, r.dtype))
-    hue = where(equal(value, g), norm * (b - r) + 2.0 / 6.0, norm * (r - g) + 4.0 / 6.0)
-    hue = where(equal(value, r), norm * (g - b), hue)
-    hue = where(grey, cast(0.0, r.dtype), hue) + cast(hue < 0.0, r.dtype)
-    return stack([hue, saturation, value], axis=axis)
+    hue, low, value = hue_range(r, g, b)
+    return stack([hue, saturation_of(low, value), value], axis=axis)
 
 
 def hsv_to_rgb(images: TensorLike, data_format: str | None = None) -> Tensor:
     (hue, saturation, value), axis = _planes(images, data_format)
-    sixth = mod(hue, cast(1.0, hue.dtype)) * 6.0
-    red = clip_by_value(magnitude(sixth - 3.0) - 1.0, 0.0, 1.0)
-    green = clip_by_value(2.0 - magnitude(sixth - 2.0), 0.0, 1.0)
-    blue = clip_by_value(2.0 - magnitude(sixth - 4.0), 0.0, 1.0)
-    return stack([value * (1.0 - saturation + saturation * part) for part in (red, green, blue)], axis=axis)
+    parts = hue_parts(mod(hue, cast(1.0, hue.dtype)))
+    return stack([value * (1.0 - saturation + saturation * part) for part in parts], axis=axis)
 
 
 # -- sizes -----------------------------------------------------------------------------------------------------------------
 
 
-def _triangle(x: Any) -> Any:
-    return np.maximum(1.0 - np.abs(x), 0.0)
-
-
-def _cubic(x: Any) -> Any:
-    """Keys' kernel with a = -1/2."""
-    near = ((1.5 * x - 2.5) * x) * x + 1.0
-    far = ((-0.5 * x + 2.5) * x - 4.0) * x + 2.0
-    return np.where(x >= 2.0, 0.0 * x, np.where(x >= 1.0, far, near))
-
-
-def _lanczos(radius: float) -> Callable[[Any], Any]:
-    def kernel(x: Any) -> Any:
-        safe = np.where(x > 1e-3, x, 0.0 * x + 1.0)
-        wave = radius * np.sin(np.pi * safe) * np.sin(np.pi * safe / radius) / (np.pi**2 * safe * safe)
-        return np.where(x > radius, 0.0 * x, np.where(x > 1e-3, wave, 0.0 * x + 1.0))
-
-    return kernel
-
-
-_KERNELS: dict[str, Callable[[Any], Any]] = {
-    "linear": _triangle, "bilinear": _triangle, "trilinear": _triangle, "cubic": _cubic, "bicubic": _cubic, "tricubic": _cubic,
-    "lanczos3": _lanczos(3.0), "lanczos5": _lanczos(5.0),
-}  # fmt: skip
-
-
-def _weights(size: int, count: int, scale: Any, shift: Any, method: str, antialias: bool) -> Any:
-    """The matrix (old, new) of one axis: output i lies at (i + ½ - shift) / scale - ½ of the input."""
-    inverse = 1.0 / scale
-    width = np.maximum(inverse, 1.0) if antialias else 1.0
-    places = (np.arange(count, dtype="float32") + 0.5) * inverse - shift * inverse - 0.5
-    gaps = np.abs(places[None, :] - np.arange(size, dtype="float32")[:, None]) / width
-    weights = _KERNELS[method](gaps)
-    total = np.sum(weights, axis=0, keepdims=True)
-    some = np.abs(total) > 1000.0 * 1.2e-7
-    weights = np.where(some, weights / np.where(some, total, 0.0 * total + 1.0), 0.0 * weights)
-    inside = np.logical_and(places >= -0.5, places <= size - 0.5)
-    return np.where(inside[None, :], weights, 0.0 * weights)
-
-
-def _along(x: Tensor, axis: int, weights: Any) -> Tensor:
-    moved = tensordot(x, convert_to_tensor(weights, x.dtype), [[axis], [0]])
-    return transpose(moved, [*range(axis), x.ndim - 1, *range(axis, x.ndim - 1)])
+_METHODS = {"linear": "bilinear", "cubic": "bicubic", "trilinear": "bilinear", "tricubic": "bicubic"}  # older names
 
 
 def resize(
@@ -165,14 +107,14 @@ def resize(
     kept = x.dtype
     if interpolation == "nearest":
         for axis, count in zip((first, first + 1), wanted, strict=True):
-            places = np.floor((np.arange(count) + 0.5) * (int(x.shape[axis]) / count)).astype("int32")
-            x = gather(x, convert_to_tensor(places), axis=axis)
+            x = nearest_along(x, axis, count)
         return x
     wide = cast(x, "float32") if not kept.is_floating or kept.name in ("float16", "bfloat16") else x
     for axis, count in zip((first, first + 1), wanted, strict=True):
         old = int(wide.shape[axis])
         if old != count:
-            wide = _along(wide, axis, _weights(old, count, count / old, 0.0, interpolation, antialias))
+            weights = axis_weights(old, count, count / old, 0.0, KERNELS[interpolation], antialias)
+            wide = along_axis(wide, axis, weights)
     if kept.is_floating:
         return cast(wide, kept)
     return cast(clip_by_value(rounded(wide), float(kept.min), float(kept.max)), kept)
@@ -199,14 +141,16 @@ def scale_and_translate(
     images: TensorLike, output_shape: Sequence[int], scale: TensorLike, translation: TensorLike, spatial_dims: Sequence[int],
     method: str, antialias: bool = True,
 ) -> Tensor:  # fmt: skip
-    if method not in _KERNELS:
-        raise ValueError(f"Invalid value for argument `method`. Expected of one {set(_KERNELS)}. Received: method={method}")
+    methods = {*RESIZE_INTERPOLATIONS, *_METHODS} - {"nearest"}
+    if method not in methods:
+        raise ValueError(f"Invalid value for argument `method`. Expected of one {methods}. Received: method={method}")
+    kernel = KERNELS[_METHODS.get(method, method)]
     x = floating(images)
     factors, shifts = cast(scale, "float32"), cast(translation, "float32")
     for i, axis in enumerate(spatial_dims):
         place = axis % x.ndim
-        weights = _weights(int(x.shape[place]), int(output_shape[place]), factors[i], shifts[i], method, antialias)
-        x = _along(x, place, weights)
+        sizes = int(x.shape[place]), int(output_shape[place])
+        x = along_axis(x, place, axis_weights(*sizes, factors[i], shifts[i], kernel, antialias))
     return x
 
 

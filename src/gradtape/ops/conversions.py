@@ -77,12 +77,7 @@ def _inside(low: float, high: float, kind: np.dtype) -> tuple[float, float]:
     ]
 )
 def saturate_cast(value: TensorLike, dtype: DTypeLike, name: str | None = None) -> Tensor:
-    """`cast` that gives the smallest or largest value of the type where a value lies beyond it.
-
-    >>> import gradtape as gt
-    >>> gt.saturate_cast([-3.0, 7.9, 300.0], gt.uint8).numpy()
-    array([  0,   7, 255], dtype=uint8)
-    """
+    """`cast` that gives the smallest or largest value of the type where a value lies beyond it."""
     x, wanted = numeric(value, "value", "saturate_cast"), dtype_of(dtype, "dtype", "saturate_cast")
     if x.dtype.is_complex:
         if wanted.is_complex:

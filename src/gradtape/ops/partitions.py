@@ -65,10 +65,6 @@ def dynamic_partition(
 def dynamic_stitch(indices: Sequence[TensorLike], data: Sequence[TensorLike], name: str | None = None) -> Tensor:
     """One tensor whose row `indices[m][i]` is `data[m][i]`: what `dynamic_partition` took apart. The last of several rows with
     one number counts; rows without a number are 0.
-
-    >>> import gradtape as gt
-    >>> gt.dynamic_stitch([[0, 2], [1]], [[1.0, 3.0], [2.0]]).numpy()
-    array([1., 2., 3.], dtype=float32)
     """
     op = "dynamic_stitch"
     places = [cast(integral(index, "indices", op), "int64") for index in indices]
@@ -136,13 +132,7 @@ def reverse_sequence(
     differentiable=False,
 )
 def unravel_index(indices: TensorLike, dims: Integers, name: str | None = None) -> Tensor:
-    """Places in a flattened tensor of shape `dims` as index tuples, one in each column.
-
-    >>> import gradtape as gt
-    >>> gt.unravel_index([2, 5, 7], [3, 3]).numpy()
-    array([[0, 1, 2],
-           [2, 2, 1]], dtype=int32)
-    """
+    """Places in a flattened tensor of shape `dims` as index tuples, one in each column."""
     flat, sizes = integral(indices, "indices", "unravel_index"), entries(dims)
     total = 1
     for size in sizes:
@@ -197,12 +187,7 @@ def histogram_fixed_width_bins(
 def histogram_fixed_width(
     values: TensorLike, value_range: TensorLike, nbins: Integer = 100, dtype: DTypeLike = "int32", name: str | None = None
 ) -> Tensor:
-    """How many values lie in each of `nbins` bins of equal width; the outer bins have what lies beyond.
-
-    >>> import gradtape as gt
-    >>> gt.histogram_fixed_width([-1.0, 0.0, 1.5, 2.0, 5.0, 15.0], [0.0, 5.0], nbins=5).numpy()
-    array([2, 1, 1, 0, 2], dtype=int32)
-    """
+    """How many values lie in each of `nbins` bins of equal width; the outer bins have what lies beyond."""
     numbers, count = _bins(values, value_range, nbins, "float64", "histogram_fixed_width")
     return bincount(reshape(numbers, (-1,)), minlength=count, maxlength=count, dtype=dtype)
 

@@ -11,6 +11,7 @@ from gradtape.ops import (
     check_numerics as checks,
     clipping,
     collective,
+    colours,
     compare,
     composite,
     contract,
@@ -23,6 +24,7 @@ from gradtape.ops import (
     extending,
     fft,
     frames,
+    image_measures,
     incomplete,
     index,
     linalg_banded,
@@ -43,6 +45,7 @@ from gradtape.ops import (
     random,
     rank_functions,
     reduce,
+    resizing,
     scatter,
     segment,
     select,
@@ -102,6 +105,9 @@ FAMILIES: tuple[ModuleType, ...] = (
     collective,
     rank_functions,
     nn_functions,
+    resizing,
+    colours,
+    image_measures,
 )
 
 OPS: tuple[Op, ...] = tuple(op for family in FAMILIES for op in family.OPS)

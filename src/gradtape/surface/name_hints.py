@@ -9,7 +9,19 @@ import sys
 from importlib import import_module
 from typing import NoReturn
 
-NAMESPACES = ("nn", "math", "linalg", "random", "signal", "optimizers", "autodiff", "debugging", "train", "initializers")
+NAMESPACES = (
+    "nn",
+    "math",
+    "linalg",
+    "random",
+    "signal",
+    "image",
+    "optimizers",
+    "autodiff",
+    "debugging",
+    "train",
+    "initializers",
+)
 REDUCTIONS = ("sum", "mean", "max", "min", "prod", "all", "any", "std", "logsumexp")
 ELSEWHERE = {
     **{name: f"gt.reduce_{name}" for name in REDUCTIONS}, "amax": "gt.reduce_max", "amin": "gt.reduce_min",
@@ -27,68 +39,42 @@ ELSEWHERE = {
     "CrossEntropyLoss": "gt.nn.sparse_softmax_cross_entropy_with_logits", "functional": "gt.nn", "inverse": "gt.linalg.inv",
     "fori_loop": "a Python loop in a gt.function, or gt.while_loop",
     # TensorFlow's own, so that a program that asks for one is told what to do instead
-    **dict.fromkeys(
-        ("Session", "placeholder", "global_variables_initializer", "get_variable", "compat", "Graph", "Operation", "graph_util",
-         "import_graph_def", "make_ndarray", "make_tensor_proto", "load_library", "load_op_library", "raw_ops", "mlir",
-         "queue"),
-        "no TensorFlow 1 names, graphs or protocol buffers: values are computed at once, and gt.function makes programs",
-    ),
-    **dict.fromkeys(
-        ("ragged", "RaggedTensor", "RaggedTensorSpec", "ragged_fill_empty_rows", "ragged_fill_empty_rows_grad"),
-        "not part of gradtape, whose tensors are dense arrays; use padded rows and gt.sequence_mask, or gt.math.segment_sum on "
-        "flat ones",
-    ),
-    **dict.fromkeys(
-        ("sparse", "SparseTensor", "SparseTensorSpec"),
-        "not part of gradtape, whose tensors are dense arrays; SciPy's sparse matrices may multiply tensors (`matrix @ x`)",
-    ),
-    **dict.fromkeys(
-        ("qint8", "qint16", "qint32", "quint8", "quint16", "quantization"),
-        "not part of gradtape: there are no quantized numbers; gt.saturate_cast and gt.grad_pass_through are what it takes to "
-        "write fake quantization",
-    ),
-    **dict.fromkeys(
-        ("resource", "variant", "OptionalSpec", "NoneTensorSpec", "TensorArraySpec", "IndexedSlicesSpec", "TypeSpec",
-         "type_spec_from_value"),
-        "not part of gradtape, whose specs are those of tensors: gt.TensorSpec, gt.data.DatasetSpec",
-    ),
-    **dict.fromkeys(
-        ("tpu", "xla", "dtensor", "check_pinned", "DeviceSpec"),
-        "not part of gradtape, which computes on the CPU: gt.function makes machine code, gt.distribute uses many processes",
-    ),
-    **dict.fromkeys(
-        ("RegisterGradient", "no_gradient", "NotDifferentiable"),
-        "no operations to register: gt.custom_gradient gives a function its derivative, gt.stop_gradient takes it away",
-    ),
-    **dict.fromkeys(
-        ("strings", "as_string", "edit_distance", "fingerprint"),
-        "not part of gradtape, where strings are opaque data; use Python's strings, gt.numpy_function in programs and "
-        "gt.data.Dataset.map in pipelines",
-    ),
-    **dict.fromkeys(("saved_model", "lite"), "not part of gradtape; use gt.save and gt.load, or gt.train.Checkpoint"),
-    **dict.fromkeys(("summary", "profiler"), "not part of gradtape; `gradtape run --report` writes a page about a run"),
-    "io": "not part of gradtape; use Python's files, np.load and gt.load, and gt.data.Dataset.from_generator for what is read",
-    "audio": "not part of gradtape; use scipy.io.wavfile to read sounds and gt.signal to transform them",
-    "lookup": "not part of gradtape; use a dict before tensors are made, gt.gather and gt.searchsorted with tensors",
-    "sets": "not part of gradtape; use Python's sets, gt.unique, or np.intersect1d on arrays",
-    "feature_column": "not part of gradtape; use Keras's preprocessing layers (gt.keras.layers), gt.one_hot and gt.gather",
-    "sysconfig": "not part of gradtape; use gt.__version__ and `gradtape doctor`",
-    "experimental": "not part of gradtape; NumPy's own functions take tensors (np.sin(t)), and gt.function is the compiler",
-    "security": "not part of gradtape",
-    "AggregationMethod": "not part of gradtape: gradients are added as they come; leave the argument out",
-    "CriticalSection": "not part of gradtape; use threading.Lock",
-    "image": "not part of gradtape yet; gt.keras.ops.image has resizing and transforms",
-    "approx_top_k": "gt.math.top_k",
-    "conv": "gt.nn.convolution",
-    "conv2d_backprop_filter_v2": "gt.GradientTape, or gt.vjp of gt.nn.conv2d",
-    "conv2d_backprop_input_v2": "gt.nn.conv2d_transpose",
-    "extract_volume_patches": "gt.space_to_batch_nd and gt.reshape",
-    "get_current_name_scope": "gt.name_scope as a context",
-    "guarantee_const": "gt.constant, or the tensor as it is",
-    "nondifferentiable_batch_function": "gt.vectorized_map",
-    "parallel_stack": "gt.stack",
-    "random_index_shuffle": "gt.random.shuffle",
-    "required_space_to_batch_paddings": "gt.space_to_batch_nd with paddings",
+    **{name: f"not part of gradtape{cure}" for cure, names in {
+        ", which has no graphs: values are computed at once, and gt.function makes programs":
+            "Session placeholder global_variables_initializer get_variable compat Graph Operation graph_util import_graph_def "
+            "make_ndarray make_tensor_proto load_library load_op_library raw_ops mlir queue",
+        ", whose tensors are dense arrays; use padded rows and gt.sequence_mask, or gt.math.segment_sum on flat ones":
+            "ragged RaggedTensor RaggedTensorSpec ragged_fill_empty_rows ragged_fill_empty_rows_grad",
+        ", whose tensors are dense arrays; SciPy's sparse matrices may multiply tensors (`matrix @ x`)":
+            "sparse SparseTensor SparseTensorSpec",
+        ": there are no quantized numbers; gt.saturate_cast and gt.grad_pass_through are what fake quantization takes":
+            "qint8 qint16 qint32 quint8 quint16 quantization",
+        ", whose specs are those of tensors: gt.TensorSpec, gt.data.DatasetSpec":
+            "resource variant OptionalSpec NoneTensorSpec TensorArraySpec IndexedSlicesSpec TypeSpec type_spec_from_value",
+        ", which computes on the CPU: gt.function makes machine code, gt.distribute uses many processes":
+            "tpu xla dtensor check_pinned DeviceSpec",
+        ": gt.custom_gradient gives a function its derivative, gt.stop_gradient takes it away":
+            "RegisterGradient no_gradient NotDifferentiable",
+        ", where strings are opaque data; use Python's, gt.numpy_function in programs, gt.data.Dataset.map in pipelines":
+            "strings as_string edit_distance fingerprint",
+        "; use gt.save and gt.load, or gt.train.Checkpoint": "saved_model lite",
+        "; `gradtape run --report` writes a page about a run": "summary profiler",
+        "; use Python's files, np.load and gt.load, and gt.data.Dataset.from_generator for what is read": "io",
+        "; use scipy.io.wavfile to read sounds and gt.signal to transform them": "audio",
+        "; use a dict before tensors are made, gt.gather and gt.searchsorted with tensors": "lookup",
+        "; use Python's sets, gt.unique, or np.intersect1d on arrays": "sets",
+        "; use Keras's preprocessing layers (gt.keras.layers), gt.one_hot and gt.gather": "feature_column",
+        "; use gt.__version__ and `gradtape doctor`": "sysconfig",
+        "; NumPy's own functions take tensors (np.sin(t)), and gt.function is the compiler": "experimental",
+        "": "security",
+        ": gradients are added as they come; leave the argument out": "AggregationMethod",
+        "; use threading.Lock": "CriticalSection",
+    }.items() for name in names.split()},
+    "approx_top_k": "gt.math.top_k", "conv": "gt.nn.convolution", "conv2d_backprop_filter_v2": "gt.vjp of gt.nn.conv2d",
+    "conv2d_backprop_input_v2": "gt.nn.conv2d_transpose", "extract_volume_patches": "gt.space_to_batch_nd and gt.reshape",
+    "get_current_name_scope": "gt.name_scope as a context", "guarantee_const": "the tensor as it is, or gt.constant",
+    "nondifferentiable_batch_function": "gt.vectorized_map", "parallel_stack": "gt.stack",
+    "random_index_shuffle": "gt.random.shuffle", "required_space_to_batch_paddings": "gt.space_to_batch_nd with paddings",
     "fftnd": "gt.signal.fft, fft2d or fft3d", "ifftnd": "gt.signal.ifft, ifft2d or ifft3d",
     "rfftnd": "gt.signal.rfft, rfft2d or rfft3d", "irfftnd": "gt.signal.irfft, irfft2d or irfft3d",
 }  # fmt: skip
