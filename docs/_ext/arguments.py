@@ -441,6 +441,11 @@ WORDS = {
     "l1_regularization_strength": "how strongly weights are drawn to zero",
     "l2_regularization_strength": "how strongly large weights are made smaller",
     "l2_shrinkage_regularization_strength": "the same, by the gradient",
+    "decay": "how much of the old average stays, from 0 to 1",
+    "num_updates": "how many updates there were: with few, the averages forget faster",
+    "zero_debias": "refused: averages begin at the variables' values",
+    "cuda_only": "accepted for the sake of TensorFlow programs; has no effect",
+    "min_cuda_compute_capability": "accepted for the sake of TensorFlow programs; has no effect",
     # where a name has another meaning
     "gt.constant:value": "numbers, an array, nested lists of them",
     "gt.convert_to_tensor:value": "numbers, an array, nested lists of them, a tensor",

@@ -280,6 +280,7 @@ def gradients_strict() -> bool:
 
 
 # TensorFlow's names for the same things
+experimental_run_functions_eagerly, experimental_functions_run_eagerly = run_functions_eagerly, functions_run_eagerly
 threading = SimpleNamespace(
     set_intra_op_parallelism_threads=lambda num_threads: set_threads(int(num_threads) or None),
     get_intra_op_parallelism_threads=lambda: settings["threads"] or 0,

@@ -5,6 +5,7 @@ from gradtape.functions.numerics import (
     enable_check_numerics as enable_check_numerics,
 )
 from gradtape.surface.assertions import *
+from gradtape.surface.misc import Assert as Assert
 from gradtape.surface.name_hints import hint as _hint
 
 _hint(__name__)

@@ -103,3 +103,13 @@ def get_soft_device_placement() -> bool:
 
 def enable_op_determinism() -> None:
     """Accepted: results are the same from run to run, whatever the number of threads."""
+
+
+def is_gpu_available(cuda_only: bool = False, min_cuda_compute_capability: object = None) -> bool:
+    """False: gradtape computes on the CPU.
+
+    >>> import gradtape as gt
+    >>> gt.test.is_gpu_available()
+    False
+    """
+    return False

@@ -46,6 +46,43 @@ class DataLossError(OpError, OSError):
     """A file is damaged."""
 
 
+# TensorFlow's other names: gradtape raises none of them, programs catch them
+class AbortedError(OpError, RuntimeError):
+    """The operation was given up, typically because others were doing the same."""
+
+
+class AlreadyExistsError(OpError, FileExistsError):
+    """What was to be made is there already."""
+
+
+class CancelledError(OpError, RuntimeError):
+    """Somebody asked for an end."""
+
+
+class DeadlineExceededError(OpError, TimeoutError):
+    """It took longer than it may."""
+
+
+class PermissionDeniedError(OpError, PermissionError):
+    """The system does not allow it."""
+
+
+class ResourceExhaustedError(OpError, MemoryError):
+    """There is not enough memory, or whatever else it takes."""
+
+
+class UnauthenticatedError(OpError, PermissionError):
+    """Nobody knows who asks."""
+
+
+class UnavailableError(OpError, ConnectionError):
+    """What is needed does not answer now."""
+
+
+class UnknownError(OpError, RuntimeError):
+    """Something went wrong, and nobody knows what."""
+
+
 class InaccessibleTensorError(OpError, ValueError):
     """A traced tensor was used outside the function that made it."""
 

@@ -3,7 +3,7 @@
 Every function works on the last two axes (matrices) and treats the leading ones as a batch. This file only re-exports.
 """
 
-from gradtape.ops.clipping import global_norm as global_norm
+from gradtape.ops.clipping import global_norm as global_norm, l2_normalize as l2_normalize
 from gradtape.ops.contract import einsum as einsum, tensordot as tensordot
 from gradtape.ops.create import eye as eye
 from gradtape.ops.linalg_banded import (

@@ -87,13 +87,15 @@ NAMES = {
 
     """,
     "errors": """
-        FailedPreconditionError InaccessibleTensorError InternalError InvalidArgumentError OperatorNotAllowedInGraphError
+        AbortedError AlreadyExistsError CancelledError DeadlineExceededError PermissionDeniedError ResourceExhaustedError
+        UnauthenticatedError UnavailableError UnknownError FailedPreconditionError InaccessibleTensorError InternalError
+        InvalidArgumentError OperatorNotAllowedInGraphError
         OutOfRangeError UnimplementedError
     """,
-    "train": "Checkpoint",
+    "train": "Checkpoint ExponentialMovingAverage",
     "types": "DTypeLike Shape TensorLike",
     "autodiff": "ForwardAccumulator GradientTape",
-    "test": "compute_gradient",
+    "test": "compute_gradient is_built_with_cuda is_gpu_available",
     "nest": "assert_same_structure flatten is_nested map_structure pack_sequence_as",
 }
 GRADIENT_TAPE = "batch_jacobian close explain gradient hessian jacobian picture reset stop_recording watch watched_variables"

@@ -33,12 +33,7 @@ from gradtape.ops.sampling import integers, positive, spread
     ]
 )
 def convert_image_dtype(image: TensorLike, dtype: DTypeLike, saturate: bool = False, name: str | None = None) -> Tensor:
-    """Images of another type: floats from 0 to 1, integers from 0 to their largest value.
-
-    >>> import gradtape as gt
-    >>> gt.image.convert_image_dtype(gt.constant([0, 51, 255], gt.uint8), gt.float32).numpy()
-    array([0. , 0.2, 1. ], dtype=float32)
-    """
+    """Images of another type: floats from 0 to 1, integers from 0 to their largest value."""
     x, wanted = numeric(image, "image", "convert_image_dtype"), dtype_of(dtype, "dtype", "convert_image_dtype")
     have, turned = x.dtype, saturate_cast if saturate else cast
     if have == wanted:
@@ -139,12 +134,7 @@ def _chroma() -> list[Sample]:
 
 @composite(samples=_chroma)
 def rgb_to_hsv(images: TensorLike, name: str | None = None) -> Tensor:
-    """Red, green and blue (from 0 to 1) as hue, saturation and value.
-
-    >>> import gradtape as gt
-    >>> gt.image.rgb_to_hsv([0.0, 1.0, 0.5]).numpy()
-    array([0.41666669, 1.        , 1.        ], dtype=float32)
-    """
+    """Red, green and blue (from 0 to 1) as hue, saturation and value."""
     hue, low, high = hue_range(*unstack(_rgb(images, "rgb_to_hsv"), axis=-1))
     return stack([hue, saturation_of(low, high), high], axis=-1)
 
@@ -162,7 +152,7 @@ def hsv_to_rgb(images: TensorLike, name: str | None = None) -> Tensor:
 @composite(samples=lambda: [Sample(positive(2, 2, 3), 0.3), Sample(integers(200, 2, 2, 3).astype("uint8"), 0.4)])
 def adjust_brightness(image: TensorLike, delta: TensorLike) -> Tensor:
     """The images plus `delta`, which is a fraction of the largest value."""
-    return _adjusted(image, lambda x: x + cast(convert(delta), x.dtype))
+    return _adjusted(image, lambda x: x + cast(convert(delta, hint=x.dtype), x.dtype))
 
 
 @composite(samples=lambda: [Sample(positive(2, 3, 2), 1.5), Sample(integers(200, 2, 2, 3).astype("uint8"), 2.0)])
@@ -171,7 +161,7 @@ def adjust_contrast(images: TensorLike, contrast_factor: TensorLike) -> Tensor:
 
     def spread_out(x: Tensor) -> Tensor:
         mean = reduce_mean(x, [-3, -2], True)
-        return (x - mean) * cast(convert(contrast_factor), x.dtype) + mean
+        return (x - mean) * cast(convert(contrast_factor, hint=x.dtype), x.dtype) + mean
 
     return _adjusted(of_rank(convert(images), 3, "images", "adjust_contrast"), spread_out)
 
@@ -192,7 +182,7 @@ def adjust_hue(image: TensorLike, delta: TensorLike, name: str | None = None) ->
 
     def turned(x: Tensor) -> Tensor:
         hue, low, high = hue_range(*unstack(x, axis=-1))
-        hue = mod(hue + cast(convert(delta), x.dtype), ones_like(hue))
+        hue = mod(hue + cast(convert(delta, hint=x.dtype), x.dtype), ones_like(hue))
         return stack([low + (high - low) * part for part in hue_parts(hue)], axis=-1)
 
     return _adjusted(_rgb(image, "adjust_hue"), turned, False)
@@ -204,7 +194,7 @@ def adjust_saturation(image: TensorLike, saturation_factor: TensorLike, name: st
 
     def stronger(x: Tensor) -> Tensor:
         hue, low, high = hue_range(*unstack(x, axis=-1))
-        saturation = clip_by_value(saturation_of(low, high) * cast(convert(saturation_factor), x.dtype), 0.0, 1.0)
+        saturation = clip_by_value(saturation_of(low, high) * cast(convert(saturation_factor, hint=x.dtype), x.dtype), 0.0, 1.0)
         return stack([high * (1.0 - saturation + saturation * part) for part in hue_parts(hue)], axis=-1)
 
     return _adjusted(_rgb(image, "adjust_saturation"), stronger, False)

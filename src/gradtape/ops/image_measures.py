@@ -65,7 +65,7 @@ def _two(a: TensorLike, b: TensorLike, max_val: Real, op: str) -> tuple[Tensor, 
     if x.ndim < 3 or y.ndim < 3 or tuple(x.shape)[-3:] != tuple(y.shape)[-3:]:
         raise InvalidArgumentError(f"{op}: needs images of one shape, got {tuple(x.shape)} and {tuple(y.shape)}")
     kind = x.dtype if x.dtype.is_floating and x.dtype.size > 2 else "float32"
-    largest = convert_image_dtype(cast(convert(max_val), x.dtype), kind)
+    largest = convert_image_dtype(cast(convert(max_val, hint=x.dtype), x.dtype), kind)
     return convert_image_dtype(x, kind), convert_image_dtype(y, kind), largest
 
 

@@ -95,12 +95,7 @@ lrn = local_response_normalization
 def log_poisson_loss(
     targets: TensorLike, log_input: TensorLike, compute_full_loss: bool = False, name: str | None = None
 ) -> Tensor:
-    """e^c - z·c for targets z and logarithms c of predicted rates; with Stirling's log z! if the full loss is asked for.
-
-    >>> import gradtape as gt
-    >>> gt.nn.log_poisson_loss([1.0, 2.0], [0.0, 0.0]).numpy()
-    array([1., 1.], dtype=float32)
-    """
+    """e^c - z·c for targets z and logarithms c of predicted rates; with Stirling's log z! if the full loss is asked for."""
     z, c = promoted("log_poisson_loss", targets=targets, log_input=log_input)
     loss = exp(c) - c * z
     if not compute_full_loss:
@@ -116,12 +111,7 @@ def log_poisson_loss(
 def compute_average_loss(
     per_example_loss: TensorLike, sample_weight: TensorLike | None = None, global_batch_size: Integer | None = None
 ) -> Tensor:
-    """The (weighted) sum of the examples' losses over the size of the batch of all replicas.
-
-    >>> import gradtape as gt
-    >>> float(gt.nn.compute_average_loss([1.0, 3.0], global_batch_size=8))
-    0.5
-    """
+    """The (weighted) sum of the examples' losses over the size of the batch of all replicas."""
     losses = floating(per_example_loss)
     if sample_weight is not None:
         weights = cast(convert(sample_weight), losses.dtype)
@@ -152,12 +142,7 @@ def pool(
     input: TensorLike, window_shape: Integers, pooling_type: str, strides: Integers | None = None, padding: Padding = "VALID",
     data_format: str | None = None, dilations: Integers | None = None, name: str | None = None,
 ) -> Tensor:  # fmt: skip
-    """The largest (`"MAX"`) or average (`"AVG"`) element of each window, in as many dimensions as the input has space axes.
-
-    >>> import gradtape as gt
-    >>> gt.nn.pool(gt.reshape(gt.range(4.0), (1, 4, 1)), [2], "AVG", strides=[2]).numpy().ravel()
-    array([0.5, 2.5], dtype=float32)
-    """
+    """The largest (`"MAX"`) or average (`"AVG"`) element of each window, in as many dimensions as the input has space axes."""
     x = real_floats(input, "input", "pool")
     option(pooling_type, "pooling_type", "pool", ("MAX", "AVG"))
     if dilations is not None and np.any(np.asarray(dilations) != 1):

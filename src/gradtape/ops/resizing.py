@@ -343,7 +343,7 @@ def crop_and_resize(
     rows = gather(expand_dims(x, 0), integral(box_indices, "box_indices", op), axis=1)
     crops = einsum("nih,znhwc,njw->nijc", part[0], rows, part[1])
     valid = logical_and(inside[0][:, :, None, None], inside[1][:, None, :, None])
-    return where(valid, crops, cast(extrapolation_value, x.dtype))
+    return where(valid, crops, cast(convert(extrapolation_value, hint=x.dtype), x.dtype))
 
 
 def cut_out(value: Tensor, size: Integers, chances: Tensor, op: str) -> Tensor:

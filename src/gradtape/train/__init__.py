@@ -1,5 +1,6 @@
-"""Checkpoints of training runs. This file only re-exports."""
+"""Checkpoints and averages of training runs. This file only re-exports."""
 
 from gradtape.train.checkpoint import Checkpoint, CheckpointManager, latest_checkpoint
+from gradtape.train.moving_average import ExponentialMovingAverage
 
-__all__ = ["Checkpoint", "CheckpointManager", "latest_checkpoint"]
+__all__ = ["Checkpoint", "CheckpointManager", "ExponentialMovingAverage", "latest_checkpoint"]
