@@ -69,12 +69,7 @@ def _two(a: TensorLike, b: TensorLike, max_val: Real, op: str) -> tuple[Tensor, 
     return convert_image_dtype(x, kind), convert_image_dtype(y, kind), largest
 
 
-@composite(
-    samples=lambda: [
-        Sample(positive(2, 2, 1), positive(2, 2, 2, 1), 2.0),
-        Sample(positive(2, 2), positive(2, 2), 1, raises=(ValueError, "one shape")),
-    ]
-)
+@composite(samples=lambda: [Sample(positive(2, 2, 1), positive(2, 2, 2, 1), 2.0)])
 def psnr(a: TensorLike, b: TensorLike, max_val: Real, name: str | None = None) -> Tensor:
     """The ratio of the largest value to the noise between two images, in decibels."""
     x, y, largest = _two(a, b, max_val, "psnr")

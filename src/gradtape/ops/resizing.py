@@ -132,7 +132,6 @@ def _pair(size: Integers, op: str) -> tuple[int, int]:
         Sample(normal(4, 6, 1), (2, 3), "bilinear", antialias=True),
         Sample(normal(4, 6, 1), (2, 2), "nearest", True),
         Sample(normal(4, 6), (2, 2), raises=(ValueError, "rank")),
-        Sample(normal(4, 6, 1), (2, 2), "linear", raises=(ValueError, "method")),
     ]
 )
 def resize(

@@ -38,8 +38,8 @@ class ExponentialMovingAverage:
         for variable in var_list:
             average = self._averages.get(variable.ref())
             if average is None:
-                average = Variable(variable.value(), trainable=False, name=f"{self.name}/{variable.name}")
-                self._averages[variable.ref()] = average
+                name = f"{self.name}/{variable.name}"
+                average = self._averages[variable.ref()] = Variable(variable.value(), trainable=False, name=name)
             decay = cast(convert(self.decay, hint=average.dtype), average.dtype)
             if self.num_updates is not None:
                 count = cast(convert(self.num_updates, hint=average.dtype), average.dtype)
