@@ -39,10 +39,12 @@ ELSEWHERE = {
     "CrossEntropyLoss": "gt.nn.sparse_softmax_cross_entropy_with_logits", "functional": "gt.nn", "inverse": "gt.linalg.inv",
     "fori_loop": "a Python loop in a gt.function, or gt.while_loop",
     # TensorFlow's own, so that a program that asks for one is told what to do instead
+    **dict.fromkeys(
+        "Session placeholder global_variables_initializer get_variable compat Graph Operation graph_util import_graph_def "
+        "make_ndarray make_tensor_proto load_library load_op_library raw_ops mlir queue".split(),
+        "no TensorFlow 1 names, graphs or protocol buffers: values are computed at once, and gt.function makes programs",
+    ),
     **{name: f"not part of gradtape{cure}" for cure, names in {
-        ", which has no graphs: values are computed at once, and gt.function makes programs":
-            "Session placeholder global_variables_initializer get_variable compat Graph Operation graph_util import_graph_def "
-            "make_ndarray make_tensor_proto load_library load_op_library raw_ops mlir queue",
         ", whose tensors are dense arrays; use padded rows and gt.sequence_mask, or gt.math.segment_sum on flat ones":
             "ragged RaggedTensor RaggedTensorSpec ragged_fill_empty_rows ragged_fill_empty_rows_grad",
         ", whose tensors are dense arrays; SciPy's sparse matrices may multiply tensors (`matrix @ x`)":
