@@ -40,7 +40,9 @@ ELSEWHERE = {
     "fori_loop": "a Python loop in a gt.function, or gt.while_loop",
     # TensorFlow's own, so that a program that asks for one is told what to do instead
     **dict.fromkeys(
-        ["Session", "placeholder", "global_variables_initializer", "get_variable", "compat", "Graph", "Operation", "graph_util", "import_graph_def", "make_ndarray", "make_tensor_proto", "load_library", "load_op_library", "raw_ops", "mlir", "queue"],
+        ["Session", "placeholder", "global_variables_initializer", "get_variable", "compat", "Graph", "Operation",
+         "graph_util", "import_graph_def", "make_ndarray", "make_tensor_proto", "load_library", "load_op_library",
+         "raw_ops", "mlir", "queue"],
         "no TensorFlow 1 names, graphs or protocol buffers: values are computed at once, and gt.function makes programs",
     ),
     **{name: f"not part of gradtape{cure}" for cure, names in {
