@@ -100,7 +100,7 @@ class Ledger:
             report = yield
         finally:
             config["_BACKEND"] = name
-        batches = getattr(getattr(collector, "obj", None), "TestPyDataset", None)
+        batches = getattr(getattr(collector, "obj", None), "TestPyDataset", None) if report.passed else None
         if batches is not None:
             batches.__getitem__ = on_our_device
         return report
@@ -134,9 +134,9 @@ def share(count: Counter[str]) -> float:
 
 def run(folders: tuple[str, ...], beside: tuple[str, ...] = (), options: tuple[str, ...] = ()) -> int:
     """Run them, print counts for each folder and what differs from the list; 1 if something does, or too much fails."""
-    import_module("gradtape.keras")  # takes its seat
-    for environment in beside:
+    for environment in beside:  # Keras looks for some packages when it is imported
         sys.path += map(str, Path(environment).glob("lib/python*/site-packages"))
+    import_module("gradtape.keras")  # takes its seat
     keras_conftest()
     root = Path(str(sys.modules["keras"].__file__)).parent / "src"
     ledger = Ledger()

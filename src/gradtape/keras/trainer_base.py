@@ -151,9 +151,13 @@ class GradtapeTrainer(base_trainer.Trainer):
     def _callback_list(self, callbacks: Any, verbose: Any, epochs: int, steps: int | None, history: bool) -> Any:
         if isinstance(callbacks, callbacks_module.CallbackList):
             return callbacks
-        return callbacks_module.CallbackList(
+        told = callbacks_module.CallbackList(
             callbacks, add_history=history, add_progbar=verbose != 0, verbose=verbose, epochs=epochs, steps=steps, model=self
         )
+        # A thread for the ends of batches is for engines whose logs are on their way. Ours are there, and handing them to a
+        # thread costs two switches of threads in each step.
+        told._async_train = told._async_test = told._async_predict = False
+        return told
 
     @traceback_utils.filter_traceback
     def fit(
