@@ -210,3 +210,13 @@ def test_what_must_not_run_twice_is_judged_by_its_results() -> None:
     assert text.startswith("function `noisy` gave values that are not finite, from inputs that are")
     assert len(times) == 2
     assert said(lambda: noisy(gt.constant([1.0, np.nan]))) == []
+
+
+def test_a_users_function_in_a_program_has_numpy_s_warning():
+    """It runs in the caller's error state, as in eager code: NumPy's own words, at the line in the function."""
+    f = gt.function(lambda x: gt.numpy_function(lambda v: np.log(v), [x], gt.TensorSpec((), gt.float64)) + 1.0)
+    with pytest.warns(RuntimeWarning, match="^invalid value encountered in log$") as caught:
+        f(gt.constant(-1.0, gt.float64))
+    assert [warning.filename for warning in caught] == [__file__]
+    with np.errstate(invalid="ignore"):
+        f(gt.constant(-1.0, gt.float64))

@@ -68,19 +68,19 @@ def _numpy_impl(*xs: Any, func: Callable[..., Any], dtypes: tuple[Any, ...]) -> 
     values = result if isinstance(result, (list, tuple)) else [result]
     if len(values) != len(dtypes):
         raise InvalidArgumentError(f"numpy_function: the function returned {len(values)} values, Tout names {len(dtypes)}")
-    return tuple(_as_array(v, d) for v, d in zip(values, dtypes, strict=True))
+    return tuple([_as_array(v, d) for v, d in zip(values, dtypes, strict=True)])
 
 
 def _as_array(value: ArrayLike, wanted: TypeOut) -> Any:
     if not isinstance(wanted, TensorSpec):
         return np.asarray(value).astype(numpy_dtype(wanted))[()]
-    if isinstance(value, np.generic) and wanted.shape == () and value.dtype == wanted.dtype.dtype:
+    shape, dtype = value.shape if isinstance(value, (np.ndarray, np.generic)) else np.shape(value), wanted.dtype.dtype
+    same = tuple.__eq__(wanted.shape, shape) and wanted.shape.rank is not None
+    if same and not shape and isinstance(value, np.generic) and value.dtype is dtype:
         return value
-    if not wanted.shape.is_compatible_with(np.shape(value)):
-        raise InvalidArgumentError(
-            f"numpy_function: the function returned the shape {np.shape(value)}, Tout says {wanted.shape}"
-        )
-    return np.asarray(value).astype(numpy_dtype(wanted.dtype))[()]
+    if not same and not wanted.shape.is_compatible_with(shape):
+        raise InvalidArgumentError(f"numpy_function: the function returned the shape {shape}, Tout says {wanted.shape}")
+    return np.asarray(value).astype(dtype)[()]
 
 
 def _numpy_spec(*xs: TensorSpec, func: Callable[..., Any], dtypes: tuple[Any, ...]) -> tuple[TensorSpec, ...]:

@@ -27,6 +27,7 @@ from gradtape.ir.dims import substitute, symbols_in
 from gradtape.ir.graph import Operation, Value
 from gradtape.ir.sizes import describes
 from gradtape.ir.types import ListSpec, TensorSpec
+from gradtape.ops.python_calls import PY_FUNCTION
 from gradtape.ops.list_values import TensorList
 from gradtape.passes.inplace import pure_op
 
@@ -44,7 +45,9 @@ class NumpyCall:
     """
 
     def __init__(self, operation: Operation, held: Sequence[bool], items: Sequence[Items | None]) -> None:
-        self.operation = operation
+        self.operation, self.op = operation, pure_op(operation.op)
+        # A user's function runs in the caller's error state, as in eager code: NumPy tells its events at the user's line.
+        self.is_users = self.op is PY_FUNCTION or (self.op.kind == "nondiff" and self.op.effect)
         self.sizes = sorted(_sizes(operation))
         self.readers, self.writers, place = [], [], 0
         for value, layout in zip(operation.operands, items, strict=True):
@@ -267,16 +270,20 @@ def _writer(value: Value, place: int) -> Callable[[Any, Any], None]:
 
 def run_callback(call: NumpyCall, words: Any) -> None:
     """Run an op's `impl` on native memory. Twins that work in place do not: the result has a room of its own."""
-    operation = call.operation
+    operation, op = call.operation, call.op
     inputs = [read(words) for read in call.readers]
-    attrs, sizes = operation.attrs, {name: words[call.after + i] for i, name in enumerate(call.sizes)}
-    if sizes:
+    attrs, sizes = operation.attrs, dict[str, int]()
+    if call.sizes:
+        sizes = {name: words[call.after + i] for i, name in enumerate(call.sizes)}
         attrs = {key: attr if describes(attr) else substitute(attr, sizes) for key, attr in attrs.items()}
-    op = pure_op(operation.op)
     events = [float_flags.test(float_flags.EVENTS)]  # NumPy clears the flags
     try:
-        with np.errstate(all="call", under="ignore", call=lambda _, flag: events.append(flag)):
+        if call.is_users:
             outputs = op.impl(*inputs, **attrs)
+            float_flags.clear(float_flags.EVENTS)
+        else:
+            with np.errstate(all="call", under="ignore", call=lambda _, flag: events.append(flag)):
+                outputs = op.impl(*inputs, **attrs)
     except Exception as error:
         raise located(operation, inputs, sizes, error) from None
     if any(events):

@@ -27,5 +27,5 @@ def _known(name: str) -> tuple[Callable[[int], int], Callable[..., Int32]]:
 
 
 test, tested = _known("fetestexcept")  # Python's function, and that of routines
-_, cleared = _known("feclearexcept")
+clear, cleared = _known("feclearexcept")
 note, noted = _known("feraiseexcept")
