@@ -3,10 +3,14 @@
 import subprocess
 import sys
 
-from tests.keras.suite import SAMPLE, known_failures
+import pytest
+
+from tests.keras.suite import SAMPLE, keras_tests, known_failures
 
 
 def test_sample_of_keras_own_tests() -> None:
+    if not list(keras_tests().rglob("*_test.py")):
+        pytest.skip("this version of Keras ships no tests")
     result = subprocess.run([sys.executable, "-m", "tests.keras.suite", *SAMPLE], capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-3000:]
     assert "passed" in result.stdout
