@@ -27,8 +27,8 @@ from gradtape.ir.dims import substitute, symbols_in
 from gradtape.ir.graph import Operation, Value
 from gradtape.ir.sizes import describes
 from gradtape.ir.types import ListSpec, TensorSpec
-from gradtape.ops.python_calls import PY_FUNCTION
 from gradtape.ops.list_values import TensorList
+from gradtape.ops.python_calls import PY_FUNCTION
 from gradtape.passes.inplace import pure_op
 
 # The last argument of each call back is a cell: 0 before it, 1 if all went well. Ctrl-C may end a call back anywhere, even
@@ -272,9 +272,8 @@ def run_callback(call: NumpyCall, words: Any) -> None:
     """Run an op's `impl` on native memory. Twins that work in place do not: the result has a room of its own."""
     operation, op = call.operation, call.op
     inputs = [read(words) for read in call.readers]
-    attrs, sizes = operation.attrs, dict[str, int]()
-    if call.sizes:
-        sizes = {name: words[call.after + i] for i, name in enumerate(call.sizes)}
+    attrs, sizes = operation.attrs, {name: words[call.after + i] for i, name in enumerate(call.sizes)}
+    if sizes:
         attrs = {key: attr if describes(attr) else substitute(attr, sizes) for key, attr in attrs.items()}
     events = [float_flags.test(float_flags.EVENTS)]  # NumPy clears the flags
     try:
