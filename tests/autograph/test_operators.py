@@ -14,6 +14,7 @@ from gradtape.errors import InvalidArgumentError
 from gradtape.functions.autograph import control_calls as control, convert
 from gradtape.functions.building import Building
 from gradtape.functions.guards import Guards
+from gradtape.functions.outside_containers import ContainerUses
 from gradtape.functions.staging.places import MISSING, Cell
 from gradtape.functions.staging.trials import Trials
 from gradtape.ir.graph import Block
@@ -27,6 +28,7 @@ class Recorder:
     """A tracer that only writes down what it is told."""
 
     def __init__(self) -> None:
+        self.uses = ContainerUses()
         self.log: list[Any] = []
         self.guards = Guards()
         self.external: dict[int, Any] = {}
