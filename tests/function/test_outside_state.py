@@ -6,6 +6,7 @@ Random programs: each runs beside its undecorated form, on objects of its own, w
 
 from __future__ import annotations
 
+import functools
 import random
 import warnings
 from collections import deque
@@ -145,3 +146,66 @@ def test_programs_on_objects_from_outside(part, request):
                 got = _history(module, gt.function(module["program"], **options), 5)
             for call, (want, have) in enumerate(zip(expected, got, strict=True)):
                 assert have == want, f"seed {seed}, call {call}, {options}:\n{text[len(STATE) :]}"
+
+
+def test_state_that_is_added_to_and_carried_is_traced_once():
+    class Model:
+        def __init__(self):
+            self.history, self.steps, self.cache, self.mode = [], 0, {}, "train"
+            self.state = {"mean": gt.zeros(2), "n": 0, "mode": "a"}
+
+        @gt.function
+        def step(self, x):
+            self.steps += 1
+            self.history.append(x)
+            self.cache["last"] = x
+            self.state["mean"] = self.state["mean"] * 0.5 + x
+            self.state["n"] += 1
+            return x * self.state["n"] if self.state["mode"] == "a" and self.mode == "train" else x
+
+    model = Model()
+    for n in range(1, 5):
+        np.testing.assert_array_equal(model.step(gt.constant([1.0, 2.0])), [n, 2.0 * n])
+    assert model.step.experimental_get_tracing_count() == 1
+    assert (model.steps, len(model.history), model.state["n"]) == (4, 4, 4)
+    np.testing.assert_array_equal(model.state["mean"], [1.875, 3.75])
+    model.state["mode"] = "b"
+    np.testing.assert_array_equal(model.step(gt.constant([1.0, 2.0])), [1.0, 2.0])
+    assert model.step.experimental_get_tracing_count() == 2
+
+
+def test_a_callable_object_is_followed():
+    class Model:
+        def __init__(self):
+            self.scale = 1.0
+
+        def __call__(self, x):
+            return x * self.scale
+
+    model = Model()
+    run, part = gt.function(model), gt.function(functools.partial(Model.__call__, model))
+    assert [float(f(gt.constant(2.0))) for f in (run, part)] == [2.0, 2.0]
+    model.scale = 3.0
+    assert [float(f(gt.constant(2.0))) for f in (run, part)] == [6.0, 6.0]
+
+
+def test_texts_of_numbers_that_change():
+    kept, count = {}, [8]
+
+    @gt.function
+    def f(x):
+        count[0] += 1
+        kept[f"step {count[0]}"] = x
+        return x * len(str(count))
+
+    assert [float(f(gt.constant(1.0))) for _ in range(2)] == [3.0, 4.0]
+    assert list(kept) == ["step 9", "step 10"]
+
+
+def test_the_same_tensor_by_two_names():
+    space = {"a": gt.constant(1.0)}
+    space["b"] = space["a"]
+    f = gt.function(lambda x: x * space["a"] + 10.0 * x * space["b"])
+    assert float(f(gt.constant(1.0))) == 11.0
+    space["b"] = gt.constant(5.0)
+    assert float(f(gt.constant(1.0))) == 51.0

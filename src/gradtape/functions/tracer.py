@@ -26,7 +26,7 @@ from gradtape.functions.building import Build, Building
 from gradtape.functions.guards import Guards
 from gradtape.functions.impure import consumable
 from gradtape.functions.lifting import CONSTANTS, Lifting
-from gradtape.functions.outside_containers import CHANGEABLE, ContainerUses, is_array, places_at_start
+from gradtape.functions.outside_containers import CHANGEABLE, ContainerUses, is_array, pairs, places_at_start
 from gradtape.functions.program import Capture
 from gradtape.functions.readers import ItemReader, held, reader
 from gradtape.functions.staging.absent import whole
@@ -327,8 +327,11 @@ class Tracer:
 
     def _item_at_start(self, content: Content, value: Any) -> Any:
         """An item of a container that was changed: a tensor from outside is read where it stood when the call began."""
+        old = next(log.entries[content.key][1] for log in self.logs if content.key in log.entries)
+        number = type(value) in (int, float, bool) and any(value is other for _, other in pairs(old))
+        if number and isinstance(content, (ListContent, DictContent)) and content.key not in self.lifted and self._may_lift():
+            raise Restart(content.key)
         if is_array(value):
-            old = next(log.entries[content.key][1] for log in self.logs if content.key in log.entries)
             place = places_at_start(old).get(id(value), MISSING)
             if place is not MISSING:
                 return self._tensor_or_array(value, ItemReader(content, place), f"an item [{place!r}]", (content.key, place))
@@ -418,12 +421,16 @@ class Tracer:
             return
         place.line = user_location()
         if not any(place.key in other.entries for other in self.logs) and self.from_outside(place):
-            plain = len(self.logs) == 1 and (self.building.under_way or self.created)  # a trace that will be made again
-            if place.key in self.numbers and not plain and FIXED not in self.lifted:
+            if place.key in self.numbers and self._may_lift():
                 raise Restart(place.key)
             if len(self.logs) > 1:  # on a path that may not be taken: what it was must be known to the program
                 self._install(place)
         log.note(place)
+
+    def _may_lift(self) -> bool:
+        """Whether a number from outside can become an input: not if Python needs it, nor in a trace that will be made again."""
+        plain = len(self.logs) == 1 and (self.building.under_way or self.created)
+        return not plain and FIXED not in self.lifted
 
     def from_outside(self, place: Place) -> bool:
         """Whether what the place belongs to was there before the trace."""
