@@ -235,7 +235,11 @@ def test_sizes_known_at_run_time_only(part, tmp_path, request):
     )  # fmt: skip
     @given(sized_programs())
     def check(program):
-        function = settled(tmp_path, program)
+        try:
+            function = settled(tmp_path, program)
+        except gt.errors.InvalidArgumentError as error:  # eager code finds sizes that do not fit: no program
+            assert "could not be broadcast" in str(error)
+            assume(False)
         try:
             check_compiled(function, is_sample(program))
             check_inside(function)
