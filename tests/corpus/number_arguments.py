@@ -29,6 +29,7 @@ NUMBERS = {
 }  # fmt: skip
 NO_NUMBERS = {  # parameters that share a name with a number
     "constant.shape", "accumulate_n.shape", "print.end", "nn.moments.shift", "ensure_shape.shape", "gradcheck.order",
+    "nn.sufficient_statistics.shift", "nn.normalize_moments.shift", "bitcast.type",
 }  # fmt: skip
 
 M = np.array([[0.3, -0.7, 1.1], [0.9, 0.2, -0.4]])
@@ -132,6 +133,21 @@ CALLS: dict[str, dict[str, Any]] = {
     "nn.conv1d": {"input": LINE, "filters": np.ones((2, 1, 1)), "stride": 2, "padding": "SAME", "dilations": 1},
     "nn.conv2d": _conv(IMAGE, 2), "nn.conv3d": _conv(BLOCK, 3), "nn.convolution": _conv(IMAGE, 2),
     "nn.conv1d_transpose": _back(LINE, 1), "nn.conv2d_transpose": _back(IMAGE, 2), "nn.conv3d_transpose": _back(BLOCK, 3),
+    "nn.conv_transpose": _back(IMAGE, 2),
+    "nn.atrous_conv2d_transpose": {
+        "value": IMAGE, "filters": np.ones((2, 2, 1, 1)), "output_shape": [1, 7, 7, 1], "rate": 1, "padding": "VALID",
+    },
+    "nn.pool": {
+        "input": IMAGE, "window_shape": [2, 2], "pooling_type": "MAX", "strides": [2, 2], "padding": "VALID", "dilations": None,
+    },
+    **{f"nn.{name}2d": {
+        first: IMAGE, "filters": np.zeros((2, 2, 1)), "strides": [1, 1], "padding": "VALID", "data_format": "NHWC",
+        "dilations": [1, 1],
+    } for name, first in (("dilation", "input"), ("erosion", "value"))},
+    "nn.weighted_moments": {"x": M, "axes": [1], "frequency_weights": np.abs(M)},
+    "nn.sufficient_statistics": {"x": M, "axes": [1]},
+    "unravel_index": {"indices": IDS, "dims": [2, 3]},
+    "assert_rank": {"x": M, "rank": 2},
     "nn.depthwise_conv2d": {
         "input": IMAGE, "filter": np.ones((2, 2, 1, 1)), "strides": [1, 1, 1, 1], "padding": "SAME", "dilations": [1, 1],
     },
@@ -176,7 +192,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "random.stateless_binomial": {"shape": [2], "seed": SEED, "counts": 4.0, "probs": 0.5},
     "random.split": {"seed": SEED, "num": 3},
     "random.log_uniform_candidate_sampler": CANDIDATES, "random.uniform_candidate_sampler": CANDIDATES,
-    "debugging.assert_rank": {"x": M, "rank": 2}, "debugging.assert_rank_at_least": {"x": M, "rank": 2},
+    "debugging.assert_rank_at_least": {"x": M, "rank": 2},
     "debugging.assert_rank_in": {"x": M, "ranks": [1, 2]},
     **{name: {"f": _square, "argnums": 0} for name in ("elementwise_grad", "grad", "hessian", "jacobian", "value_and_grad")},
     "hessian_vector_product": {"f": _square, "argnum": 0},

@@ -42,7 +42,8 @@ REFUSED: dict[str, str] = {
     ), "axis"),
     "batch_to_space": "block_shape crops",
     **dict.fromkeys((
-        "clip_by_norm", "tensordot", "nn.moments", "signal.fftshift", "signal.ifftshift",
+        "clip_by_norm", "tensordot", "nn.moments", "nn.weighted_moments", "nn.sufficient_statistics",
+        "signal.fftshift", "signal.ifftshift",
     ), "axes"),
     "depth_to_space": "block_size",
     "space_to_depth": "block_size",
@@ -59,7 +60,7 @@ REFUSED: dict[str, str] = {
         "nn.conv1d", "nn.conv2d", "nn.conv3d", "nn.convolution",
     ), "dilations"),
     **dict.fromkeys((
-        "nn.conv1d_transpose", "nn.conv2d_transpose", "nn.conv3d_transpose",
+        "nn.conv1d_transpose", "nn.conv2d_transpose", "nn.conv3d_transpose", "nn.conv_transpose",
     ), "output_shape strides dilations"),
     "nn.ctc_loss": "blank_index",
     "nn.depthwise_conv2d": "strides dilations",
@@ -86,7 +87,11 @@ REFUSED: dict[str, str] = {
     "random.log_uniform_candidate_sampler": "num_sampled range_max",
     "random.uniform_candidate_sampler": "num_sampled range_max",
     "random.split": "num",
-    "debugging.assert_rank": "rank",
+    "assert_rank": "rank",
+    "unravel_index": "dims",
+    "nn.dilation2d": "dilations",
+    "nn.erosion2d": "dilations",
+    "nn.atrous_conv2d_transpose": "output_shape",
     "debugging.assert_rank_at_least": "rank",
     "debugging.assert_rank_in": "ranks",
 }  # fmt: skip

@@ -48,10 +48,11 @@ def test_results_have_the_dtype_of_the_type_rule(dtype):
 
 # primitives whose public functions see to the dtype first: a transform is given complex numbers, an extreme a filler that fits
 BEHIND_ITS_DOOR = {"irfft", "segment_extreme"}
-# whose samples, or definition, ask for a dtype of their own: a dtype or a norm that is given, transforms (no complex32)
+# whose samples, or definition, ask for a dtype of their own: a dtype or a norm that is given, transforms (no complex32), images
+# that are resized or compared (in float32, as TensorFlow does)
 CHOOSES_ITS_DTYPE = {
     "cast", "zeros_like", "ones_like", "confusion_matrix", "clip_by_global_norm", "gt.irfft", "irfft2d", "irfft3d",
-    "inverse_stft", "dct", "idct"
+    "inverse_stft", "dct", "idct", "saturate_cast", "convert_image_dtype", "psnr", "ssim", "resize", "resize_with_pad",
 }  # fmt: skip
 
 

@@ -401,5 +401,6 @@ QUEUE = deque([1.0])
 
 @fence(V, ValueError, "a deque from outside cannot be changed")
 def deque_from_outside_is_changed(v):
-    QUEUE.append(2.0)  # HERE
+    if v[0] > 0:
+        QUEUE.append(2.0)  # HERE
     return v * len(QUEUE)

@@ -6,6 +6,8 @@ values are sizes of the program.
 
 from __future__ import annotations
 
+import math
+import operator
 from collections.abc import Sequence
 
 import numpy as np
@@ -16,7 +18,7 @@ from gradtape.core.opdef import Sample, composite
 from gradtape.core.tensor import Tensor
 from gradtape.core.typing import Axis, DTypeLike, Integer, Integers, TensorLike
 from gradtape.errors import InvalidArgumentError
-from gradtape.ops.create import entries, fits, grid
+from gradtape.ops.create import fits, grid, sizes
 from gradtape.ops.index import check_range, gather
 from gradtape.ops.sampling import normal
 from gradtape.ops.shape import concat, normal_axis, reshape, stack, transpose
@@ -133,13 +135,13 @@ def reverse_sequence(
 )
 def unravel_index(indices: TensorLike, dims: Integers, name: str | None = None) -> Tensor:
     """Places in a flattened tensor of shape `dims` as index tuples, one in each column."""
-    flat, sizes = integral(indices, "indices", "unravel_index"), entries(dims)
-    total = 1
-    for size in sizes:
-        total = total * size
-    flat = check_range(flat, total, "unravel_index", "index")
+    flat, shape = (
+        integral(indices, "indices", "unravel_index"),
+        tuple(map(operator.index, sizes(dims, "dims", "unravel_index"))),
+    )
+    flat = check_range(flat, math.prod(shape), "unravel_index", "index")
     rows = []
-    for size in reversed(sizes):
+    for size in reversed(shape):
         rows.append(mod(flat, cast(convert(size), flat.dtype)))
         flat = floordiv(flat, cast(convert(size), flat.dtype))
     return stack(rows[::-1])
