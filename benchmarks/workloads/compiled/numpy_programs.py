@@ -131,36 +131,24 @@ def advection_inputs() -> Inputs:
     return {"u": normal(rng, LEVELS, SIDE, SIDE), "w": normal(rng, LEVELS + 1, SIDE, SIDE, scale=0.1)}
 
 
+def advection(space: Any, u: Any, w: Any) -> Any:
+    c, d = space.zeros_like(u), space.zeros_like(u)
+    c[0] = w[1] / (1.0 - w[1])
+    d[0] = (u[0] - w[1] * (u[1] - u[0])) / (1.0 - w[1])
+    for k in range(1, LEVELS - 1):
+        below, above = -w[k], w[k + 1]
+        pivot = 1.0 / (1.0 - below - above - below * c[k - 1])
+        c[k] = above * pivot
+        d[k] = (u[k] - below * (u[k - 1] - u[k]) - above * (u[k + 1] - u[k]) - below * d[k - 1]) * pivot
+    out = space.zeros_like(u)
+    out[LEVELS - 1] = u[LEVELS - 1]
+    for k in range(LEVELS - 2, -1, -1):
+        out[k] = d[k] - c[k] * out[k + 1]
+    return (out * out).sum()
+
+
 def advection_value(u: Any, w: Any) -> Any:
-    c, d = np.zeros_like(u), np.zeros_like(u)
-    c[0] = w[1] / (1.0 - w[1])
-    d[0] = (u[0] - w[1] * (u[1] - u[0])) / (1.0 - w[1])
-    for k in range(1, LEVELS - 1):
-        below, above = -w[k], w[k + 1]
-        pivot = 1.0 / (1.0 - below - above - below * c[k - 1])
-        c[k] = above * pivot
-        d[k] = (u[k] - below * (u[k - 1] - u[k]) - above * (u[k + 1] - u[k]) - below * d[k - 1]) * pivot
-    out = np.zeros_like(u)
-    out[LEVELS - 1] = u[LEVELS - 1]
-    for k in range(LEVELS - 2, -1, -1):
-        out[k] = d[k] - c[k] * out[k + 1]
-    return np.sum(out * out)
-
-
-def advection(gt: Any, u: Any, w: Any) -> Any:
-    c, d = gt.zeros_like(u), gt.zeros_like(u)
-    c[0] = w[1] / (1.0 - w[1])
-    d[0] = (u[0] - w[1] * (u[1] - u[0])) / (1.0 - w[1])
-    for k in range(1, LEVELS - 1):
-        below, above = -w[k], w[k + 1]
-        pivot = 1.0 / (1.0 - below - above - below * c[k - 1])
-        c[k] = above * pivot
-        d[k] = (u[k] - below * (u[k - 1] - u[k]) - above * (u[k + 1] - u[k]) - below * d[k - 1]) * pivot
-    out = gt.zeros_like(u)
-    out[LEVELS - 1] = u[LEVELS - 1]
-    for k in range(LEVELS - 2, -1, -1):
-        out[k] = d[k] - c[k] * out[k + 1]
-    return gt.reduce_sum(out * out)
+    return advection(np, u, w)
 
 
 # -- a triangular matrix times another, in place

@@ -63,6 +63,11 @@ def only_added(place: Content, before: Any, now: Any) -> bool:
         return False  # what was added may have been there
     if isinstance(place, DictContent):
         return list(now)[: len(before)] == list(before)
+    return only_longer(before, now)
+
+
+def only_longer(before: Any, now: Any) -> bool:
+    """Whether a list begins with what it was."""
     return len(now) >= len(before) and all(a is b for a, b in zip(before, now, strict=False))
 
 

@@ -22,7 +22,7 @@ from gradtape.core.record import SCOPE
 from gradtape.core.tensor import Readable, Tensor, box
 from gradtape.errors import InvalidArgumentError
 from gradtape.functions.compiled import Compiled
-from gradtape.functions.outside_containers import CHANGEABLE, AtStart, guard_start, pairs, places_at_start
+from gradtape.functions.outside_containers import CHANGEABLE, AtStart, guard_start, only_longer, pairs, places_at_start
 from gradtape.functions.stages import traced_program
 from gradtape.functions.staging.absent import is_absent, whole
 from gradtape.functions.staging.places import (
@@ -519,11 +519,10 @@ def _restoring(place: Any, collector: _Collector) -> Action:
 
 
 def _list_action(
-    target: Holder, id_of: int, before: list[Any], old: list[Any], now: list[Any], collector: _Collector,
-    label: str,
+    target: Holder, id_of: int, before: list[Any], old: list[Any], now: list[Any], collector: _Collector, label: str
 ) -> Action:  # fmt: skip
     """What a list or deque gets at each call: its new items at the end, or all of them if the others changed too."""
-    grown = len(now) >= len(before) and all(a is b for a, b in zip(before, now, strict=False))
+    grown = only_longer(before, now)
     part = now[len(before) :] if grown else now
     staged = grown or staged_items(part) is not None
     template = collector.template(part, label) if staged else _items_template(dict(enumerate(part)), old, collector, label)
@@ -581,9 +580,7 @@ def _set_action(
     return act
 
 
-_CONTENT_ACTIONS: dict[str, Callable[..., Action]] = {
-    "list": _list_action, "deque": _list_action, "dict": _dict_action, "set": _set_action,
-}  # fmt: skip
+_CONTENT_ACTIONS: dict[str, Any] = {"list": _list_action, "deque": _list_action, "dict": _dict_action, "set": _set_action}
 
 
 def _items_template(items: dict[Any, Any], old: Any, collector: _Collector, label: str) -> dict[Any, Any]:

@@ -91,8 +91,7 @@ class TracedTensor(Tensor):
     @property
     def shape(self) -> TensorShape:
         shape = self._data.type.shape
-        # type rules that would take it for () are refused, with what to say instead
-        return shape if shape is not UNKNOWN else UNKNOWN_TO_RULES
+        return shape if shape is not UNKNOWN else UNKNOWN_TO_RULES  # rules that would take it for () are refused in words
 
     @property
     def dtype(self) -> DType:

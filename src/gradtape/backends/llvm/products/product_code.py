@@ -187,8 +187,7 @@ def product(
         if not add:
             clear(scope, home)
         return
-    # What is tiny, is no float, has no sum or no matrix in it is not worth a call, or BLAS does not have it: plain loops, which
-    # LLVM unrolls.
+    # What is tiny, is no float, has no sum or no matrix in it is not worth a call, or not in BLAS: loops that LLVM unrolls.
     total = work(axes)
     vector = of_role(axes, "m") or of_role(axes, "n")
     if not is_float(dtype) or not of_role(axes, "k") or not vector or (total is not None and total <= TINY) or _by_lanes(axes):
