@@ -231,8 +231,22 @@ def _data_layers(backend_utils: ModuleType) -> None:
     dynamic.__getattr__ = of_engine
 
 
+def _placeholders(keras_tensor: ModuleType) -> None:
+    """A function of gradtape that is given an input of a functional model takes it for an array: the cure is said."""
+
+    def refused(self: Any, dtype: Any = None, copy: bool | None = None) -> Any:
+        raise ValueError(
+            "A KerasTensor is symbolic: a placeholder for a shape and a dtype, without values, so functions of gradtape and "
+            f"NumPy cannot take it ({self!r}). While a functional model is put together, use `keras.ops` and layers: "
+            "keras.ops.sum(x), or a Layer with gt.reduce_sum(x) in its `call`"
+        )
+
+    keras_tensor.KerasTensor.__array__ = refused
+
+
 AMENDED: dict[str, Callable[[ModuleType], None]] = {
     "keras.src.backend.common.dtypes": _keep_double,
+    "keras.src.backend.common.keras_tensor": _placeholders,
     "keras.src.backend.common.variables": _unknown_sizes,
     "keras.src.utils.backend_utils": _data_layers,
 }

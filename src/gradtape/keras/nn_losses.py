@@ -14,6 +14,7 @@ from gradtape.keras.nn_activations import log_softmax
 from gradtape.keras.numpy_types import floating, promoted, result_type
 from gradtape.ops.create import one_hot as engine_one_hot
 from gradtape.ops.elementwise import log, rsqrt
+from gradtape.ops.index import check_range
 from gradtape.ops.losses import sigmoid_cross_entropy_with_logits
 from gradtape.ops.reduce import reduce_max, reduce_mean, reduce_sum
 from gradtape.ops.select import clip_by_value
@@ -86,6 +87,7 @@ def sparse_categorical_crossentropy(
             f"target.shape={tuple(labels.shape)}, output.shape={tuple(scores.shape)}"
         )
     logs = _log_probabilities(scores, from_logits, axis)
+    labels = check_range(labels, scores.shape[axis], "sparse_categorical_crossentropy", "label")
     codes = engine_one_hot(labels, scores.shape[axis], axis=axis, dtype=logs.dtype)
     return -reduce_sum(codes * logs, axis)
 

@@ -80,6 +80,14 @@ class GradtapeTrainer(base_trainer.Trainer):
         x, _, _ = data_adapter_utils.unpack_x_y_sample_weight(data)
         return self._forward(x, training=False)
 
+    def _build_for(self, step: str, **batch: Any) -> None:
+        """Make all variables by the shapes of a batch. A step of the user's own makes them when it is traced.
+
+        It need not call the model, or calls it on other parts of the batch, as Keras's guides to GANs and autoencoders do.
+        """
+        if getattr(type(self), step) is getattr(GradtapeTrainer, step):
+            self._symbolic_build(**batch)
+
     # -- compiled steps ----------------------------------------------------------------------------------------------
 
     def _compiled(self, step: Callable[..., Any]) -> Callable[..., Any]:
@@ -140,8 +148,8 @@ class GradtapeTrainer(base_trainer.Trainer):
         shuffle: bool = False, class_weight: Any = None,
     ) -> EpochIterator:  # fmt: skip
         batches = EpochIterator(
-            x=adapted(x), y=y, sample_weight=sample_weight, batch_size=batch_size, steps_per_epoch=steps, shuffle=shuffle,
-            class_weight=class_weight, steps_per_execution=self.steps_per_execution,
+            x=adapted(x, y, sample_weight, class_weight), y=y, sample_weight=sample_weight, batch_size=batch_size,
+            steps_per_epoch=steps, shuffle=shuffle, class_weight=class_weight, steps_per_execution=self.steps_per_execution,
         )  # fmt: skip
         adapter, self._last_size = batches.data_adapter, 0
         with contextlib.suppress(NotImplementedError):  # a generator's does not even say that it does not know
@@ -181,7 +189,7 @@ class GradtapeTrainer(base_trainer.Trainer):
         if validation_data is not None:
             held_out = data_adapter_utils.unpack_x_y_sample_weight(validation_data)
         batches = self._batches(x, y, sample_weight, batch_size, steps_per_epoch, shuffle, class_weight)
-        self._symbolic_build(iterator=batches)
+        self._build_for("train_step", iterator=batches)
         batches.reset()
         told = self._callback_list(callbacks, verbose, epochs, batches.num_batches, history=True)
         self.stop_training = False
@@ -236,7 +244,7 @@ class GradtapeTrainer(base_trainer.Trainer):
         if kwargs:
             raise ValueError(f"Arguments not recognized: {kwargs}")
         batches: Any = self._eval_epoch_iterator if cached else self._batches(x, y, sample_weight, batch_size, steps)
-        self._symbolic_build(iterator=batches)
+        self._build_for("test_step", iterator=batches)
         batches.reset()
         told = self._callback_list(callbacks, verbose, 1, batches.num_batches, history=False)
         self.make_test_function()
@@ -300,7 +308,7 @@ class GradtapeTrainer(base_trainer.Trainer):
                 )
             sample_weight = data_adapter_utils.class_weight_to_sample_weights(y, class_weight)
         data = (x, y) if sample_weight is None else (x, y, sample_weight)
-        self._symbolic_build(data_batch=data)
+        self._build_for("train_step", data_batch=data)
         self.make_train_function()
         self._fresh_metrics()
         return self._answer(self.train_function([data]), return_dict)
@@ -309,7 +317,7 @@ class GradtapeTrainer(base_trainer.Trainer):
         """One evaluation step."""
         self._assert_compile_called("test_on_batch")
         data = (x, y) if sample_weight is None else (x, y, sample_weight)
-        self._symbolic_build(data_batch=data)
+        self._build_for("test_step", data_batch=data)
         self.make_test_function()
         self._fresh_metrics()
         return self._answer(self.test_function([data]), return_dict)
