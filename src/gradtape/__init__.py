@@ -230,7 +230,7 @@ if _typing.TYPE_CHECKING:
         version as version,
     )
     from gradtape.core.conversion import register_tensor_conversion_function as register_tensor_conversion_function
-    from gradtape.distribute.strategies import (
+    from gradtape.distribute.strategy_variables import (
         VariableAggregation as VariableAggregation,
         VariableSynchronization as VariableSynchronization,
     )
@@ -384,7 +384,7 @@ _LATER = {name: (f"gradtape.{home}", name) for home, names in {
     "ops.linalg_spectral": "eig eigvals",
     "ops.composite": "realdiv",
     "surface.assertions": "assert_equal assert_greater assert_less assert_rank",
-    "distribute.strategies": "VariableAggregation VariableSynchronization",
+    "distribute.strategy_variables": "VariableAggregation VariableSynchronization",
     "core.conversion": "register_tensor_conversion_function",
     "ops.linalg_functions": "matrix_square_root",
 }.items() for name in names.split()} | {

@@ -149,6 +149,63 @@ def aggregated(steps: int) -> Any:
     return [v.numpy().tolist() for v in (mean, total, first)]
 
 
+def read_together(steps: int) -> Any:
+    """Each replica counts for itself; read outside of replicas, it is what all have counted. Eagerly and compiled."""
+    strategy = gt.distribute.MirroredStrategy()
+    kinds, on_read = gt.distribute.VariableAggregation, gt.distribute.VariableSynchronization.ON_READ
+    with strategy.scope():
+        total, mean, first = (
+            gt.Variable(np.zeros(3), synchronization=on_read, aggregation=kind)
+            for kind in (kinds.SUM, kinds.MEAN, kinds.ONLY_FIRST_REPLICA)
+        )
+        count = gt.Variable(0, synchronization="ON_READ", aggregation="SUM")
+    assert not total.trainable
+
+    def step(x: Any) -> Any:
+        total.assign_add(gt.reduce_sum(x, axis=0))
+        mean.assign_add(gt.reduce_mean(x, axis=0))
+        first.assign(ranks.broadcast(x[0]) * (1.0 + ME))
+        count.assign_add(len(x))
+        return total * 1.0 - total.read_value()  # both are the replica's own
+
+    compiled, reading = gt.function(step), gt.function(lambda: total * 2.0)
+    (own,) = strategy.experimental_distribute_dataset([np.random.default_rng(4).normal(size=(24, 3))])
+    zeros = [strategy.run(run, args=(gt.constant(own),)).numpy().tolist() for run in (step, compiled)]
+    answers = [*zeros, reading().numpy().tolist(), *(v.numpy().tolist() for v in (total, mean, first, count))]
+    alone = strategy.run(reading).numpy()  # traced anew: here it is the replica's own
+    answers += [ranks.all_reduce(alone).numpy().tolist(), reading().numpy().tolist(), float(total[0]), int(count)]
+    saved = gt.train.Checkpoint(total=total, count=count).state()[0]
+    answers += [np.asarray(saved[name]).tolist() for name in sorted(saved)]
+    for variable in (total, mean, count):  # what is assigned outside of replicas is what is read
+        variable.assign(variable + 3)
+        variable.assign_add(gt.ones_like(variable) * 2)
+    step_outside = gt.function(lambda: total.assign_sub([1.0, 1.0, 1.0]))
+    step_outside()
+    total[1].assign(7.0)
+    local = strategy.experimental_local_results(total)[0]
+    sums = [ranks.all_reduce(local), strategy.reduce("SUM", total)]
+    return [*answers, *(v.numpy().tolist() for v in (total, mean, count, *sums))]
+
+
+def in_both_contexts(steps: int) -> Any:
+    """One compiled function, called outside of replicas first, then in them: what it does there is another thing."""
+    strategy = gt.distribute.MirroredStrategy()
+    with strategy.scope():
+        v = gt.Variable(np.zeros(3), aggregation=gt.distribute.VariableAggregation.SUM)
+
+    @gt.function
+    def assigned(x: Any) -> Any:
+        v.assign(x)
+        return v + (0.0 if ranks.get_replica_context() is None else 100.0)
+
+    rows = np.arange(36.0).reshape(12, 3)
+    with strategy.scope():
+        outside = assigned(ranks.replicated(rows[0])).numpy().tolist()
+    (own,) = strategy.experimental_distribute_dataset([rows])
+    inside = strategy.run(assigned, args=(gt.constant(own.sum(axis=0)),)).numpy().tolist()
+    return [outside, inside, v.numpy().tolist()]
+
+
 def ring(steps: int) -> Any:
     """A compiled program that only sends messages: round the ring and home again."""
 
@@ -187,6 +244,8 @@ def fewer_rows_than_ranks(steps: int) -> Any:
 
 PROGRAMS = {
     "aggregated": aggregated,
+    "read_together": read_together,
+    "in_both_contexts": in_both_contexts,
     "fewer_rows_than_ranks": fewer_rows_than_ranks,
     "ring": ring,
     "mlp": mlp,
@@ -196,12 +255,8 @@ PROGRAMS = {
 }
 
 if __name__ == "__main__":
-    long = "--long" in sys.argv
-    lengths = (
-        {"aggregated": 2, "fewer_rows_than_ranks": 5, "ring": 1, "mlp": 200, "lstm": 200, "heat": 1000, "gauss_seidel": 1000}
-        if long
-        else {"aggregated": 2, "fewer_rows_than_ranks": 5, "ring": 1, "mlp": 12, "lstm": 8, "heat": 40, "gauss_seidel": 15}
-    )
-    answers = {name: program(lengths[name]) for name, program in PROGRAMS.items()}
+    lengths = {"mlp": 200, "lstm": 200, "heat": 1000, "gauss_seidel": 1000} if "--long" in sys.argv else {}
+    lengths = {"fewer_rows_than_ranks": 5, "mlp": 12, "lstm": 8, "heat": 40, "gauss_seidel": 15, **lengths}
+    answers = {name: program(lengths.get(name, 2)) for name, program in PROGRAMS.items()}
     if ME == 0:
         print(json.dumps(answers), flush=True)

@@ -49,7 +49,9 @@ class Operators(ArrayMethods):
             raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'{cure}", name=name, obj=self)
 
     def __dir__(self) -> list[str]:  # completion offers what users call, not what evaluators and tapes do
-        return sorted({*object.__dir__(self)} - {"level", "wraps", "read", "variable", "take_version", "watched_by"})
+        return sorted(
+            {*object.__dir__(self)} - {"level", "wraps", "read", "read_own", "variable", "take_version", "watched_by"}
+        )
 
     if TYPE_CHECKING:
 

@@ -12,12 +12,14 @@ from gradtape.distribute.strategies import (
     ReduceOp as ReduceOp,
     ReplicaContext as ReplicaContext,
     Strategy as Strategy,
-    VariableAggregation as VariableAggregation,
-    VariableSynchronization as VariableSynchronization,
     get_replica_context as get_replica_context,
     get_strategy as get_strategy,
     has_strategy as has_strategy,
     in_cross_replica_context as in_cross_replica_context,
+)
+from gradtape.distribute.strategy_variables import (
+    VariableAggregation as VariableAggregation,
+    VariableSynchronization as VariableSynchronization,
 )
 from gradtape.ops.rank_functions import (
     all_gather as all_gather,

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
-from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, TypeVar
@@ -21,14 +20,14 @@ from gradtape.core.dispatch import convert
 from gradtape.core.hooks import HOOKS
 from gradtape.core.tensor import Tensor
 from gradtape.core.typing import TensorLike
-from gradtape.distribute.rank_kinds import MIRRORED, is_replicated
+from gradtape.distribute.rank_kinds import is_replicated
+from gradtape.distribute.strategy_variables import CURRENT, REPLICA, OnReadVariable, context, create, own_values
 from gradtape.errors import InvalidArgumentError
 from gradtape.ops.random_state import STATE
 from gradtape.ops.rank_functions import all_gather, all_reduce, broadcast
 from gradtape.ops.reduce import reduce_sum
 from gradtape.ops.shape import concat
 from gradtape.tree import Structure
-from gradtape.variables.variable import Variable
 from gradtape.variables.variable_creators import variable_creator_scope
 
 T = TypeVar("T")
@@ -39,18 +38,6 @@ class ReduceOp(Enum):
 
     SUM = "SUM"
     MEAN = "MEAN"
-
-
-class VariableSynchronization(Enum):
-    """When the copies of a variable are made the same: when written, but `ON_READ` ones are each rank's own."""
-
-    AUTO, NONE, ON_WRITE, ON_READ = range(4)
-
-
-class VariableAggregation(Enum):
-    """What becomes of values that differ between replicas when a replica assigns them to a variable that is the same on all."""
-
-    NONE, SUM, MEAN, ONLY_FIRST_REPLICA = range(4)
 
 
 def _checked(reduce_op: ReduceOp | str) -> ReduceOp:
@@ -121,27 +108,27 @@ class Strategy:
     @contextlib.contextmanager
     def scope(self) -> Iterator[Strategy]:
         """Variables made in the block start with the values of rank 0 and are kept the same on all ranks."""
-        token = _CURRENT.set(self)
+        token = CURRENT.set(self)
         try:
-            with variable_creator_scope(_mirrored):
+            with variable_creator_scope(create):
                 yield self
         finally:
-            _CURRENT.reset(token)
+            CURRENT.reset(token)
 
     def run(
         self, fn: Callable[..., T], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None, options: object = None
     ) -> T:
         """`fn(*args, **kwargs)` on every replica, each with its own values; random numbers differ between replicas."""
-        token, replica = _REPLICA.set(ReplicaContext(self)), STATE.replica
-        current = _CURRENT.set(self)
+        token, replica = REPLICA.set(ReplicaContext(self)), STATE.replica
+        current = CURRENT.set(self)
         STATE.replica = HOOKS.world.rank
         try:
-            with variable_creator_scope(_mirrored):
+            with variable_creator_scope(create):
                 return fn(*args, **kwargs or {})
         finally:
             STATE.replica = replica
-            _CURRENT.reset(current)
-            _REPLICA.reset(token)
+            CURRENT.reset(current)
+            REPLICA.reset(token)
 
     def reduce(self, reduce_op: ReduceOp | str, value: Structure, axis: int | None = None) -> Any:
         """The sum or mean of the replicas' values; with `axis`, over that axis of all of them: a mean then counts every entry
@@ -149,7 +136,8 @@ class Strategy:
         op = _checked(reduce_op)
 
         def one(leaf: TensorLike) -> Tensor:
-            x = convert(leaf)
+            with own_values():
+                x = convert(leaf)
             if axis is None:
                 return all_reduce(x, op.value.lower())
             total = all_reduce(reduce_sum(x, axis=axis))
@@ -159,7 +147,8 @@ class Strategy:
 
     def gather(self, value: TensorLike, axis: int = 0) -> Tensor:
         """The replicas' values behind one another along `axis`, on all ranks; their lengths along it may differ."""
-        x = convert(value)
+        with own_values():
+            x = convert(value)
         lengths = [int(n) for n in all_gather(convert(np.int64(x.shape[axis]))).numpy()]
         if len(set(lengths)) == 1:
             return all_gather(x, axis)
@@ -181,9 +170,10 @@ class Strategy:
         """What `value_fn` gives on this replica."""
         return value_fn(ValueContext(HOOKS.world.rank, HOOKS.world.size))
 
-    def experimental_local_results(self, value: T) -> tuple[T, ...]:
+    def experimental_local_results(self, value: Any) -> tuple[Any, ...]:
         """The values of the replicas in this process: there is one."""
-        return (value,)
+        with own_values():
+            return (value.read_value() if isinstance(value, OnReadVariable) else value,)
 
 
 class MirroredStrategy(Strategy):
@@ -216,70 +206,6 @@ def own_rows(rows: Any) -> Any:
     return convert(np.asarray(part)) if isinstance(part, Tensor) and ranks > 1 else part  # which rows differs between ranks
 
 
-class MirroredVariable(Variable):
-    """A variable that is the same on all ranks, whatever replicas assign."""
-
-    __slots__ = ()  # a variable becomes one after it was made: they must look alike in memory
-    _aggregation = VariableAggregation.NONE
-
-    def assign(
-        self, value: TensorLike, use_locking: bool | None = None, name: str | None = None, read_value: bool = True
-    ) -> Variable:
-        """Replace the value by what the replicas' values are together."""
-        return super().assign(self._together(value, "assign"))
-
-    def assign_add(
-        self, delta: TensorLike, use_locking: bool | None = None, name: str | None = None, read_value: bool = True
-    ) -> Variable:
-        """Add what the replicas' values are together."""
-        return super().assign_add(self._together(delta, "assign_add"))
-
-    def assign_sub(
-        self, delta: TensorLike, use_locking: bool | None = None, name: str | None = None, read_value: bool = True
-    ) -> Variable:
-        """Subtract what the replicas' values are together."""
-        return super().assign_sub(self._together(delta, "assign_sub"))
-
-    def take_version(self, tensor: Tensor) -> None:
-        """What a compiled function assigned: the program has done what is to be done with the replicas' values."""
-        super().assign(tensor)
-
-    def _together(self, value: TensorLike, method: str) -> TensorLike:
-        if HOOKS.world.size == 1 or _REPLICA.get() is None or isinstance(value, (int, float, complex)):
-            return value
-        tensor = convert(value) if isinstance(value, (Tensor, Variable)) else convert(value, hint=self.dtype)
-        if is_replicated(tensor):
-            return tensor
-        if self._aggregation is VariableAggregation.NONE:
-            raise InvalidArgumentError(
-                f"{method}: inside Strategy.run, variable '{self.name}' would get a value that may differ between replicas, "
-                "but is the same on all. Say what becomes of such values: gt.Variable(..., aggregation="
-                "gt.distribute.VariableAggregation.MEAN), or SUM or ONLY_FIRST_REPLICA; or keep one value per replica with "
-                "synchronization=gt.distribute.VariableSynchronization.ON_READ"
-            )
-        if self._aggregation is VariableAggregation.ONLY_FIRST_REPLICA:
-            return broadcast(tensor)
-        return all_reduce(tensor, self._aggregation.name.lower())
-
-
-def _mirrored(next_creator: Callable[..., Variable], **kwargs: Any) -> Variable:
-    asked = kwargs.get("aggregation")
-    aggregation = VariableAggregation[asked.upper()] if isinstance(asked, str) else asked or VariableAggregation.NONE
-    variable = next_creator(**kwargs)
-    # one scope in another, as of a strategy around its `run`: done already
-    if variable._key in MIRRORED or kwargs.get("synchronization") in (VariableSynchronization.ON_READ, "ON_READ"):
-        return variable
-    if HOOKS.world.size > 1 and not variable._stored.wraps:
-        variable.assign(HOOKS.world.broadcast(variable._stored._data, 0))
-    MIRRORED.add(variable._key)
-    if type(variable) is Variable:
-        variable.__class__ = MirroredVariable
-        vars(variable)["_aggregation"] = aggregation
-    return variable
-
-
-_CURRENT: ContextVar[Strategy | None] = ContextVar("gradtape_strategy", default=None)
-_REPLICA: ContextVar[ReplicaContext | None] = ContextVar("gradtape_replica", default=None)
 _DEFAULT = Strategy()
 
 
@@ -290,7 +216,7 @@ def get_strategy() -> Strategy:
     >>> gt.distribute.get_strategy().num_replicas_in_sync
     1
     """
-    return _CURRENT.get() or _DEFAULT
+    return context("strategy") or _DEFAULT
 
 
 def has_strategy() -> bool:
@@ -300,7 +226,7 @@ def has_strategy() -> bool:
     >>> gt.distribute.has_strategy()
     False
     """
-    return _CURRENT.get() is not None
+    return context("strategy") is not None
 
 
 def get_replica_context() -> ReplicaContext | None:
@@ -310,8 +236,9 @@ def get_replica_context() -> ReplicaContext | None:
     >>> gt.distribute.get_replica_context().replica_id_in_sync_group
     0
     """
-    replica = _REPLICA.get()
-    return replica if replica is not None or has_strategy() else ReplicaContext(_DEFAULT)
+    if context("replica_runs"):
+        return REPLICA.get()
+    return None if has_strategy() else ReplicaContext(_DEFAULT)
 
 
 def in_cross_replica_context() -> bool:
@@ -321,4 +248,4 @@ def in_cross_replica_context() -> bool:
     >>> gt.distribute.in_cross_replica_context()
     False
     """
-    return has_strategy() and _REPLICA.get() is None
+    return has_strategy() and not context("replica_runs")

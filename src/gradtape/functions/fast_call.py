@@ -127,7 +127,7 @@ class _CallWriter:
         for name, capture in zip(self.captures, self.program.captures, strict=True):
             if capture.kind == "variable":
                 self.space[f"{name}_of"] = capture.target  # a weak reference; the long way says that a variable is gone
-                lines += [f"{name} = {name}_of()", f"if {name} is None: return _gt_miss", f"{name} = {name}.read()"]
+                lines += [f"{name} = {name}_of()", f"if {name} is None: return _gt_miss", f"{name} = {name}.read_own()"]
             else:
                 self.space[f"{name}_of"] = capture.tensor
                 lines.append(f"{name} = {name}_of()")

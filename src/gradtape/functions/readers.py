@@ -39,4 +39,4 @@ def held(variable: Any) -> Callable[[], Any]:
 def reader(variable: Any) -> Callable[[], Any]:
     """Reads a variable."""
     find = held(variable)
-    return lambda: find().read()
+    return lambda: find().read_own()

@@ -89,7 +89,7 @@ def attributes(item: Structure) -> dict[str, Any] | None:
 
 def array_of(item: TensorLike) -> Any:
     """The bare values of a tensor, a variable (read without any tape noticing) or a NumPy array."""
-    return np.asarray(item._tensor._data if isinstance(item, Variable) else convert(item)._data)
+    return np.asarray(item._shown._data if isinstance(item, Variable) else convert(item)._data)
 
 
 def _outline(item: Structure, path: str, arrays: dict[str, Any], above: set[int]) -> Any:

@@ -189,6 +189,11 @@ class Variable(Readable):
         else:
             self._stored = tensor
 
+    @property
+    def _shown(self) -> Tensor:
+        """What Python gets of it: the current version, or what a kind of variable makes of the versions of several ranks."""
+        return self._tensor
+
     def _identify(self, tensor: Tensor) -> None:
         """The same version under another identity: no assignment."""
         if TRACING_VARIABLES.count and (tracer := active()) is not None:
@@ -209,6 +214,8 @@ class Variable(Readable):
         if node is not None and (node.keys is scope.keys or (node is self._key and node in scope.passed)):
             return tensor
         return self._read_watched(scope)
+
+    read_own = read  # what a program is given: it does itself what reading this kind of variable means
 
     def _read_watched(self, scope: RecordingScope) -> Tensor:
         tensor = self._tensor if TRACING_VARIABLES.count else self._stored
@@ -269,19 +276,19 @@ class Variable(Readable):
         """The current values: a read-only array, unaffected by later assignments."""
         if CLOCK.open:
             left(self._identity(), ".numpy()")
-        return self._tensor.numpy()
+        return self._shown.numpy()
 
     def item(self, *index: int) -> Any:
         """One element as a Python number."""
         if CLOCK.open:
             left(self._identity(), ".item()")
-        return self._tensor.item(*index)
+        return self._shown.item(*index)
 
     def tolist(self) -> Any:
         """The values as (nested) lists of Python numbers."""
         if CLOCK.open:
             left(self._identity(), ".tolist()")
-        return self._tensor.tolist()
+        return self._shown.tolist()
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Any:
         if asked_by_sparse_matrix():
@@ -289,7 +296,7 @@ class Variable(Readable):
         doubt = refuse_escape(None, "__array__", bool(copy)) if self._would_be_watched() else None
         if CLOCK.open:
             left(self._identity(), "np.asarray")
-        taken = self._tensor.__array__(dtype, copy)
+        taken = self._shown.__array__(dtype, copy)
         if doubt is not None:
             doubt.follow(taken)
         return taken
@@ -337,10 +344,10 @@ class Variable(Readable):
     def __bool__(self) -> bool:
         if CLOCK.open:
             left(self._identity(), "bool()")
-        return bool(self._tensor)
+        return bool(self._shown)
 
     def __int__(self) -> int:
-        number = int(self._tensor)
+        number = int(self._shown)
         if self._would_be_watched():
             refuse_escape(None, "__int__")
         if CLOCK.open:
@@ -348,7 +355,7 @@ class Variable(Readable):
         return number
 
     def __float__(self) -> float:
-        number = float(self._tensor)
+        number = float(self._shown)
         if self._would_be_watched():
             refuse_escape(None, "__float__")
         if CLOCK.open:
@@ -356,7 +363,7 @@ class Variable(Readable):
         return number
 
     def __complex__(self) -> complex:
-        number = complex(self._tensor)
+        number = complex(self._shown)
         if self._would_be_watched():
             refuse_escape(None, "__complex__")
         if CLOCK.open:
@@ -366,7 +373,7 @@ class Variable(Readable):
     def __index__(self) -> int:
         if CLOCK.open:
             left(self._identity(), "an index")
-        return self._tensor.__index__()
+        return self._shown.__index__()
 
     # -- assigning -----------------------------------------------------------------------------------------------
 
@@ -557,7 +564,7 @@ class Variable(Readable):
         return f"<gt.Variable '{self.name}' shape={self.shape} dtype={self.dtype.name}{known}>"
 
     def __format__(self, spec: str) -> str:
-        return format(self._tensor, spec) if spec else str(self)
+        return format(self._shown, spec) if spec else str(self)
 
 
 def _restore(data: Array, trainable: bool, name: str, shape: TensorShape | None = None) -> Variable:
