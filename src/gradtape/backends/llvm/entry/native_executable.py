@@ -27,6 +27,7 @@ from gradtape.backends.llvm.kernels import native_lists as lists, rank_calls
 from gradtape.backends.llvm.kernels.scope import ON_STACK, NativeProgram, Note, Scope, copy
 from gradtape.backends.llvm.kernels.table import TABLES
 from gradtape.backends.llvm.planning.carried import in_register
+from gradtape.backends.llvm.planning.complex_parts import with_parts
 from gradtape.backends.llvm.planning.lowering import count_of
 from gradtape.backends.llvm.planning.plan import fixed_sizes
 from gradtape.backends.llvm.planning.sharing import form
@@ -132,7 +133,7 @@ def written(block: Block) -> WrittenProgram:
     program.fixed = fixed = fixed_sizes(block)
     program.effects = any(has_effect(operation) for operation in block.operations)
     # ops that have no code of their own, in terms of those that have
-    whole = expanded(block, TABLES.lowerings)
+    whole = expanded(with_parts(block, TABLES.lowerings), TABLES.lowerings)
     if config.passes_debugged():
         verify(whole)
     returns = _write(program, whole, [value.type for value in block.results])

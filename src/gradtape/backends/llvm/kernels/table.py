@@ -25,13 +25,15 @@ from gradtape.backends.llvm.kernels import (
     writes,
 )
 from gradtape.backends.llvm.kernels.scope import Tables
+from gradtape.backends.llvm.planning import complex_parts
 from gradtape.backends.llvm.planning.lowering import Lowerings
-from gradtape.backends.llvm.products import convolution, product_code, triangular
+from gradtape.backends.llvm.products import convolution, product_code, systems
 from gradtape.backends.llvm.runtime import callbacks
 
 FAMILIES = (
     formulas, integers, element_code, index_maps, reads, flat_places, writes, join_nests, joining, fold_table, running, picking,
-    pooling, rank_calls, convolution, product_code, triangular, run_time_sizes, value_checks, list_ops, region_code,
+    pooling, rank_calls, convolution, product_code, systems, run_time_sizes, value_checks, list_ops, region_code,
+    complex_parts,
 )  # fmt: skip
 LOWERINGS = Lowerings(*(family.LOWERINGS for family in FAMILIES))
 TABLES = Tables(

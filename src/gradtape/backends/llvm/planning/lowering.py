@@ -62,6 +62,7 @@ class Lowering:
     fold: Fold | None = None
     memory: Callable[..., list[Lowered]] | None = None  # (scope, operation) → results
     rewrite: Callable[..., Value | None] | None = None  # (make, *operands, **attrs) → its value by other operations, or None
+    complex: bool = False  # whether that holds for complex numbers too
 
     # --- of elements
     accepts: Asked = always  # whether they can be written for these types and attributes
@@ -78,7 +79,7 @@ class Lowering:
     aligned: Callable[[Operation, tuple[Any, ...], tuple[Any, ...]], int] | None = None
 
     # --- of memory
-    alias: bool = False  # the same elements in the same order: may be the operand's memory
+    alias: bool = False  # the same elements in the same order: may be the operand's memory; without an `element`, always is
     strided: Asked = never  # an index map that steps and an offset can express, as `layout` does
     layout: Callable[[Operation, Layout], Layout | None] | None = None  # of the result, from that of the operand
     part: bool = False  # a part of the first operand: may be its memory while that does not change
@@ -106,8 +107,10 @@ class Lowerings(dict[Op, Lowering]):
         return NUMPY
 
     def kind(self, operation: Operation) -> str:
-        """element, scalar, reduce or memory: see `plan.py`."""
+        """element, scalar, reduce, alias or memory: see `plan.py`."""
         lowering = self[operation.op]
+        if lowering.alias and lowering.element is None:
+            return "alias"
         values = (*operation.operands, *operation.results)
         if (
             operation.regions

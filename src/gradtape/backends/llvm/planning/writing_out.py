@@ -44,7 +44,7 @@ def expanded(block: Block, table: Lowerings) -> Block:
     def visit(scope: Rebuild, operation: Operation) -> None:
         operands, make = scope.operands(operation), Maker(scope)
         values = None
-        if _is_native(operation) and _has_known_sizes(operation):
+        if _is_native(operation) and has_known_sizes(operation):
             values = _rewritten(make, operation, operands, table)
             if values is None and operation.op.expand is not None and table.calls_numpy(operation):
                 body = expansion(operation)
@@ -59,7 +59,7 @@ def expanded(block: Block, table: Lowerings) -> Block:
         else:
             scope.replace(operation, values)
 
-    return rebuild(rebuild(block, visit), _without_left_overs())
+    return rebuild(rebuild(block, visit), without_left_overs(LEFT_OVER))
 
 
 def _rewritten(make: Maker, operation: Operation, operands: Sequence[Value], table: Lowerings) -> list[Value] | None:
@@ -74,22 +74,22 @@ def _is_native(operation: Operation) -> bool:
     return all(is_native(value.type.dtype) for value in (*operation.operands, *operation.results))
 
 
-def _has_known_sizes(operation: Operation) -> bool:
+def has_known_sizes(operation: Operation) -> bool:
     """Whether no size of the result is a new symbol, which others know it by."""
     return symbols_in([v.type for v in operation.results]) <= symbols_in([v.type for v in operation.operands])
 
 
-def _without_left_overs() -> Callable[[Rebuild, Operation], None]:
-    """A pass that drops what expansions have left without use."""
+def without_left_overs(ops: frozenset[Op]) -> Callable[[Rebuild, Operation], None]:
+    """A pass that drops operations of these ops that expansions have left without use."""
     used: dict[Block, set[Value]] = {}
 
     def visit(scope: Rebuild, operation: Operation) -> None:
         if scope.old not in used:
             needed = used[scope.old] = set(scope.old.results)
             for o in reversed(scope.old.operations):
-                if o.op not in LEFT_OVER or not needed.isdisjoint(o.results):
+                if o.op not in ops or not needed.isdisjoint(o.results):
                     needed.update(o.operands)
-        if operation.op not in LEFT_OVER or not used[scope.old].isdisjoint(operation.results):
+        if operation.op not in ops or not used[scope.old].isdisjoint(operation.results):
             scope.copy(operation)
 
     return visit

@@ -23,6 +23,7 @@ from gradtape.backends.llvm.writing.builder import PTR, VOID, Builder, Pointer, 
 
 LETTER = {"float": "s", "double": "d"}
 NAMES = tuple(letter + name for name in ("gemm", "trsm", "trsv") for letter in "sd")
+SYSTEMS = {"float64": "dgesv", "complex128": "zgesv"}  # LAPACK's, by element type
 ROW_MAJOR, AS_IT_IS, TRANSPOSED, UPPER, LOWER, ANY_DIAGONAL, LEFT = 101, 111, 112, 121, 122, 131, 141  # as CBLAS numbers them
 
 
@@ -58,6 +59,9 @@ def _numpy() -> BlasSource | None:
                 }
             except (OSError, AttributeError):
                 continue
+            for name in SYSTEMS.values():
+                if (solver := getattr(library, f"scipy_{name}_{suffix}", None)) is not None:
+                    addresses[name] = ctypes.cast(solver, ctypes.c_void_p).value or 0
             return BlasSource(False, bool(suffix), addresses)
     return None
 
@@ -135,3 +139,22 @@ def _triangular(format: Format, vector: bool) -> Callable[..., None]:
 
 
 _TRIANGULAR = [_triangular(format, vector) for format in (SINGLE, DOUBLE) for vector in (True, False)]
+
+
+def _system(name: str) -> Callable[..., None]:
+    """`gt_system_dgesv` and its like: the solution in the place of right sides, factors in that of the matrix, all by columns.
+
+    What is not 0 at `failed` afterwards is the column whose pivot is.
+    """
+
+    def body(f: Builder, n: Whole, columns: Whole, a: Pointer, pivots: Pointer, b: Pointer, failed: Pointer) -> None:
+        if name not in source().addresses:  # nobody calls it then
+            return
+        size = I64 if source().wide else I32
+        rows, width = f.variable(size, n.resized(size)), f.variable(size, columns.resized(size))
+        external(f"gt_{name}", VOID, *[PTR] * 8)(f, rows, width, a, rows, pivots, b, rows, failed)
+
+    return BLAS.add(f"gt_system_{name}", body)
+
+
+_SYSTEMS = [_system(name) for name in SYSTEMS.values()]
