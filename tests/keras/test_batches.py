@@ -9,7 +9,7 @@ import pytest
 import gradtape as gt
 from gradtape.config import settings
 from tests.keras import keras_or_none
-from tests.keras.test_gradients import LAYERS
+from tests.keras.cases import LAYERS
 
 keras: Any = keras_or_none()
 ROWS, BATCH = 5, 2
@@ -119,4 +119,4 @@ def test_layers(name: str, steps: list[Any], monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setitem(settings, "native", False)  # the question is what can be traced
     results = model.predict(x, batch_size=BATCH, verbose=0)
     assert steps[0].experimental_get_tracing_count() == 1
-    np.testing.assert_allclose(results, model(x), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(results, model(x, training=False), rtol=1e-5, atol=1e-5)
