@@ -19,7 +19,7 @@ WORKERS ?= auto
 PYTEST = OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest -n $(WORKERS) --dist worksteal $(if $(SHUFFLE),--shuffle $(SHUFFLE))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-others test-keras check house docs site pictures dist bench format clean
+.PHONY: help demo test test-all test-others test-keras check house docs site look pictures dist bench format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/make \1	\2/'
@@ -65,6 +65,9 @@ docs: $(STAMP) ## run every example of the documentation
 SITE := .venv-site
 site: $(SITE)/.installed ## the documentation as a site, warnings are errors: open _site/index.html
 	OPENBLAS_NUM_THREADS=1 $(SITE)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)/python -m docs._ext.build
+
+look: site ## the built site in Chromium: every page wide and narrow, light and dark; search, links, images, contrast; SCREENS=folder
+	$(SITE)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)/python -m docs._ext.look $(SCREENS:%=--screens %)
 
 pictures: $(SITE)/.installed ## run the programs of the gallery and of the Learn pages and draw their pictures again; screenshots, too, if there is Chromium
 	OPENBLAS_NUM_THREADS=1 $(SITE)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)/python -m docs._ext.gallery
