@@ -168,6 +168,8 @@ def as_dtype(type_value: DTypeLike) -> DType:
     try:
         numpy_type = np.dtype(type_value)
     except (TypeError, ValueError, SyntaxError) as error:  # NumPy parses strings in several ways
+        if isinstance(type_value, int):
+            raise TypeError(f"{type_value!r} is not a dtype; give a shape as one argument: gt.zeros((2, 3))") from error
         raise TypeError(f"{type_value!r} is not a dtype; use one of {', '.join(d.name for d in ALL)}") from error
     if numpy_type.name == "bfloat16":
         return BY_NUMPY[bfloat16.dtype]

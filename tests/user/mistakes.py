@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import linecache
 import math
+import re
 import warnings
 from pathlib import Path
 
@@ -141,6 +142,41 @@ gt.log(x - 2.0)
 x / 0
 gt.sqrt(-w)
 gt.exp(x * 1000.0)
+m[0][1] = 2.0
+gt.maximum(x, x, x)
+gt.reshape(x, 3, 1)
+gt.zeros(2, 3)
+gt.pad(x, 1)
+gt.linspace(0, 1, 2.5)
+gt.eye(2.5)
+gt.sin("a")
+gt.einsum(x, x, "i,i->")
+gt.map_fn(x, square)
+gt.vectorized_map(x, square)
+gt.grad(w * w)
+gt.jvp(square, x, x)
+gt.save(w, "weights")
+gt.random.set_seed("a")
+gt.random.seed(0)
+gt.Variable("w", [1.0])
+gt.nn.cross_entropy(m, [0, 1])
+gt.nn.mse_loss(x, x)
+gt.cuda.is_available()
+gt.np.sin(x)
+gt.float
+gt.train.AdamOptimizer(0.1)
+gt.data.DataLoader(x)
+gt.data.Dataset.from_tensor_slices(x).head()
+gt.data.Dataset.from_tensor_slices(x).batch(2).map(lambda a, b: a)
+with gt.GradientTape() as tape: y = w * w ;; tape.backward(y)
+with gt.GradientTape() as tape: y = w * w ;; tape.gradient(y, w, retain_graph=True)
+with gt.GradientTape() as tape: y = w * w ;; tape.gradient(y, w, gt.UnconnectedGradients.ZERO)
+with gt.GradientTape() as tape: y = x * w ;; tape.watch(x) ;; tape.gradient(y, x)
+with gt.GradientTape() as tape: y = gt.constant([float(v) for v in w]) ;; tape.gradient(y, w)
+v = gt.Variable(1.0, trainable=False, name="v") ;; with gt.GradientTape() as tape: y = v * v ;; tape.gradient(y, v)
+square(x, b=1)
+gt.function(square)(a=x, b=1)
+gt.function(lambda a: a.foo)(x)
 gt.function(square)(x, x)
 gt.function(lambda a: a + gt.ones(2))(x)
 """.strip().splitlines()
@@ -167,7 +203,8 @@ def outcome(source: str) -> str:
             exec(compile(code, "mistake.py", "exec"), space)
         except Exception as error:
             shown(error, error.__traceback__)
-            said = [f"{type(error).__name__}: {str(error).rstrip()}", *getattr(error, "__notes__", ())]
+            words = re.sub(r"(keyword argument '\w+')\. Did you mean '\w+'\?", r"\1", str(error))  # Python's own, from 3.13 on
+            said = [f"{type(error).__name__}: {words.rstrip()}", *getattr(error, "__notes__", ())]
     lines = [f"line {w.lineno}: {w.category.__name__}: {w.message}" for w in caught] + said
     return "\n".join(f"    {line}" for line in lines)
 

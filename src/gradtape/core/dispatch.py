@@ -237,10 +237,17 @@ def explained(op: Op, datas: Any, attrs: Mapping[str, Any], error: Exception) ->
     """The error of an impl, with the op's name, the shapes and dtypes; errors of our own pass unchanged."""
     if isinstance(error, OpError):
         return error
+    if any(getattr(d, "dtype", None) is not None and d.dtype.kind in "SO" for d in datas):
+        return TypeError(f"{op.name}: strings are opaque data, not numbers")
     described = ", ".join(_describe(d) for d in datas)
     extra = "".join(f", {key}={value!r}" for key, value in attrs.items() if value is not None)
     kind: type[Exception] = OutOfRangeError if isinstance(error, IndexError) else InvalidArgumentError
     return (TypeError if isinstance(error, TypeError) else kind)(f"{op.name}({described}{extra}): {error}")
+
+
+def no_name(op: str, given: object) -> str:
+    """What to say if the last argument, a name, is something else: it was meant for another."""
+    return f"{op}: the argument after those it computes with is a name, got {given!r}; it takes no more of them"
 
 
 def _describe(value: Any) -> str:

@@ -47,6 +47,10 @@ _TWO = {
 _ELEMENTWISE = {"attrs": "{}", "kept_attrs": "None", "several": "", "depth": "2", "also": "fixed"}
 
 
+# TensorFlow's last argument is a name: a third operand of `maximum` would be one, and be forgotten
+_NAME = """
+        if name is not None and name.__class__ is not str:
+            raise TypeError(no_name(op.name, name))"""
 _QUICK = """
         if quick is not None and (out := quick({})) is not MISS:
             return out"""
@@ -147,7 +151,7 @@ def form_of(op: Op) -> Callable[..., Any]:
 
 _unary = form(
     "unary", **_ONE | _ELEMENTWISE, settings="op, impl, floating, fixed, keep_a, keep_out, general, quick=None",
-    quick=_QUICK.format("x"), signature="x, name=None",
+    quick=_NAME + _QUICK.format("x"), signature="x, name=None",
     run="impl(a)", saved="(a if keep_a else None, result if keep_out else None)",
     take="""
         if x.__class__ is not Tensor:
@@ -158,7 +162,7 @@ _unary = form(
 )  # fmt: skip
 _binary = form(
     "binary", **_TWO | _ELEMENTWISE, settings="op, impl, floating, fixed, keeps, general, weak, quick=None",
-    quick=_QUICK.format("x, y"), signature="x, y, name=None",
+    quick=_NAME + _QUICK.format("x, y"), signature="x, y, name=None",
     run="impl(a, b)",
     saved="(a if (keep := keeps[node_a is not None][node_b is not None])[0] else None, b if keep[1] else None, "
     "result if keep[2] else None)",

@@ -8,7 +8,7 @@ conversion from Python values is `core/conversion.py`.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from gradtape.core.array_methods import ArrayMethods
 from gradtape.core.dlpack import exported
 from gradtape.core.escapes import refuse_escape, watched
 from gradtape.core.exits import left
+from gradtape.core.hinting import Hinting
 from gradtape.core.record import CLOCK, Record
 from gradtape.core.sparse_deferral import NO_ARRAY, asked_by_sparse_matrix
 from gradtape.dtypes import BY_NUMPY, DType, as_dtype
@@ -25,28 +26,20 @@ from gradtape.ir.types import TensorShape
 if TYPE_CHECKING:
     from gradtape.core.typing import Array, DTypeLike, Index, TensorLike, Value
 
-_ELSEWHERE = {
-    "view": "gt.reshape(t, shape)", "flat": "t.reshape(-1), or np.put(t, places, values)", "resize": "gt.reshape(t, shape)",
-    "detach": "gt.stop_gradient(t)", "grad": "tape.gradient(target, t) of a gt.GradientTape",
-    "backward": "tape.gradient(t, sources) of a gt.GradientTape", "assign": "a gt.Variable, or t[...] = v",
-    **dict.fromkeys(("requires_grad", "requires_grad_"), "tape.watch(t), or a gt.Variable"), "dim": "t.ndim",
-    "permute": "gt.transpose(t, perm)", "unsqueeze": "gt.expand_dims(t, axis)", "clone": "gt.identity(t)",
-    "to": "gt.cast(t, dtype); everything is on the CPU", "float": "gt.cast(t, gt.float32)", "long": "gt.cast(t, gt.int64)",
-    **dict.fromkeys(("cpu", "cuda"), "t itself: everything is on the CPU"), "data": "t.numpy(), or gt.stop_gradient(t)",
-}  # fmt: skip
 
-
-class Operators(ArrayMethods):
+class Operators(ArrayMethods, Hinting):
     """Python's operators, for everything that reads as a tensor; `ops/operators.py` binds them to the ops."""
 
     __slots__ = ()
-
-    if not TYPE_CHECKING:  # type checkers still find misspelt attributes
-
-        def __getattr__(self, name: str) -> Any:
-            """Called for what is not there: methods of NumPy arrays and other libraries' tensors have other names here."""
-            cure = f"; use {_ELSEWHERE[name]}" if name in _ELSEWHERE else ""
-            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'{cure}", name=name, obj=self)
+    _ELSEWHERE: ClassVar[dict[str, str]] = {name: f"use {cure}" for name, cure in {
+        "view": "gt.reshape(t, shape)", "flat": "t.reshape(-1), or np.put(t, places, values)", "resize": "gt.reshape(t, shape)",
+        "detach": "gt.stop_gradient(t)", "grad": "tape.gradient(target, t) of a gt.GradientTape",
+        "backward": "tape.gradient(t, sources) of a gt.GradientTape", "assign": "a gt.Variable, or t[...] = v",
+        **dict.fromkeys(("requires_grad", "requires_grad_"), "tape.watch(t), or a gt.Variable"), "dim": "t.ndim",
+        "permute": "gt.transpose(t, perm)", "unsqueeze": "gt.expand_dims(t, axis)", "clone": "gt.identity(t)",
+        "to": "gt.cast(t, dtype); everything is on the CPU", "float": "gt.cast(t, gt.float32)", "long": "gt.cast(t, gt.int64)",
+        **dict.fromkeys(("cpu", "cuda"), "t itself: everything is on the CPU"), "data": "t.numpy(), or gt.stop_gradient(t)",
+    }.items()}  # fmt: skip
 
     def __dir__(self) -> list[str]:  # completion offers what users call, not what evaluators and tapes do
         return sorted(
@@ -133,6 +126,7 @@ class Tensor(Operators):
 
     # `level` is used by batched tensors only; the same layout lets `t[i] = batched` turn a plain tensor into one
     __slots__ = ("__weakref__", "_data", "_node", "level")
+    _KNOWN_AS = "Tensor"
     wraps = False  # True in subclasses whose ops an evaluator runs: batched and traced tensors
     _data: Any
     _node: Record | None
@@ -305,10 +299,12 @@ class Tensor(Operators):
         return f"<gt.Tensor: shape={self.shape}, dtype={self.dtype.name}, numpy={array_repr(self._data)}>"
 
     def __format__(self, spec: str) -> str:
-        """The bare values, as TensorFlow formats eager tensors: `f"{t}"` is "[1. 2.]", `f"{t:.2f}"` of a scalar "1.50"."""
+        """The bare values, as TensorFlow formats eager tensors: `f"{t}"` is "[1. 2.]", `f"{t:.2f}"` "[1.00 2.00]"."""
         if self.wraps:
             return format(str(self), spec)
-        return format(self._data.item() if spec and self._data.ndim == 0 else str(self._data), spec)
+        if not spec or not self._data.ndim:
+            return format(self._data.item() if spec else str(self._data), spec)
+        return np.array2string(np.asarray(self._data), formatter={"all": lambda v: format(v, spec)})
 
 
 class Reference:

@@ -7,8 +7,10 @@ from gradtape.data.dataset import Dataset as Dataset
 from gradtape.data.elements import DatasetSpec as DatasetSpec
 from gradtape.data.options import DatasetOptions as Options
 from gradtape.data.streams import INFINITE as INFINITE_CARDINALITY, UNKNOWN as UNKNOWN_CARDINALITY
+from gradtape.surface.name_hints import hint as _hint
 
 __all__ = [
     "AUTOTUNE", "INFINITE_CARDINALITY", "UNKNOWN_CARDINALITY", "Dataset", "DatasetSpec", "Iterator", "NumpyIterator",
     "Optional", "Options", "experimental",
 ]  # fmt: skip
+_hint(__name__)

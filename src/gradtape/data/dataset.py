@@ -8,12 +8,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from gradtape.core.arguments import whole
 from gradtape.core.dispatch import convert
+from gradtape.core.hinting import Hinting
 from gradtape.core.tensor import Tensor, box
 from gradtape.core.typing import DTypeLike, Integer, TensorLike
 from gradtape.data.batches import Batched, PaddedBatch, Unbatched, Window
@@ -43,7 +44,7 @@ def _count(value: Integer | None, argument: str, method: str, least: int | None 
     return whole(value, argument, f"Dataset.{method}", least)  # type: ignore[arg-type]
 
 
-class Dataset(PulledIterable):
+class Dataset(PulledIterable, Hinting):
     """A sequence of elements: tensors in tuples and dicts, made when they are asked for.
 
     >>> import gradtape as gt
@@ -51,6 +52,12 @@ class Dataset(PulledIterable):
     >>> [x.numpy().tolist() for x in ds]
     [[1, 4], [9, 16], [25]]
     """
+
+    _ELSEWHERE: ClassVar[dict[str, str]] = {
+        **dict.fromkeys(("head", "limit", "first"), "use take(n)"), "split": "use take(n) and skip(n)", "drop": "use skip(n)",
+        **dict.fromkeys(("to_list", "tolist", "numpy"), "use list(dataset.as_numpy_iterator())"),
+        **dict.fromkeys(("shape", "dtype"), "use element_spec"), "size": "use len(dataset) or cardinality()",
+    }  # fmt: skip
 
     def __init__(self, stage: Stage, options: DatasetOptions | None = None) -> None:
         if not isinstance(stage, Stage):

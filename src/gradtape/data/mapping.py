@@ -8,6 +8,7 @@ depends on the seed and on the number of the element, not on threads.
 from __future__ import annotations
 
 import contextvars
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -59,6 +60,15 @@ class ElementFunction:
             return
         template = self.structure.template
         signature = list(template) if self.structure.is_tuple else [template]  # type: ignore[call-overload]
+        try:
+            inspect.signature(self.user).bind(*signature)
+        except TypeError as error:
+            raise TypeError(
+                f"{self.where()}: the function gets the parts of an element as its arguments, here {len(signature)}, of "
+                f"{template}: {error}"
+            ) from None
+        except ValueError:
+            pass  # a builtin function that does not say what it takes
         try:
             compiled = function(self.user, input_signature=signature)
             concrete = compiled.get_concrete_function()

@@ -334,6 +334,8 @@ def einsum(equation: str, *inputs: TensorLike, optimize: object = "greedy", name
     >>> gt.einsum("ii", a).numpy()
     np.float32(5.0)
     """
+    if not isinstance(equation, str):
+        raise TypeError(f"einsum: the equation comes first, einsum('ij,jk->ik', a, b), got {equation!r}")
     xs = list(promote(*inputs)) if inputs else []
     plan = _contraction(equation, tuple(tuple(x.shape) for x in xs))
     for k, todo in enumerate(plan.operands):

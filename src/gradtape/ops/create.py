@@ -234,7 +234,8 @@ def eye(
     array([[1., 0.],
            [0., 1.]], dtype=float32)
     """
-    rows, columns = size_of(num_rows), size_of(num_rows if num_columns is None else num_columns)
+    rows = count_of(num_rows, "eye", "num_rows")
+    columns = rows if num_columns is None else count_of(num_columns, "eye", "num_columns")
     batch = () if batch_shape is None else static_shape(batch_shape)
     if is_symbolic((*batch, rows, columns)):
         return _symbolic_eye(rows, columns, batch, dtype)
@@ -357,9 +358,7 @@ def one_hot(
     target = dtype if dtype is not None else (float32 if given is None else convert(given).dtype)
     on = 1 if on_value is None else on_value
     off = 0 if off_value is None else off_value
-    depth = size_of(depth)
-    if depth.__class__ is int and depth < 0:
-        raise InvalidArgumentError(f"one_hot: depth must not be negative, got {depth}")
+    depth = count_of(depth, "one_hot", "depth")
     hot = apply(ONE_HOT, convert(indices), depth=depth, axis=-1 if axis is None else int(axis))
     on, off = (convert(v, hint=target) for v in (on, off))
     if dtype is not None or on_value is None or off_value is None:

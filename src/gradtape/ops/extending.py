@@ -48,6 +48,8 @@ def pad(
     array([0., 1., 2.], dtype=float32)
     """
     x = convert(tensor)
+    if isinstance(paddings, int):
+        raise InvalidArgumentError(f"pad: paddings must be a pair (before, after) for each axis, got {paddings}")
     rows = [row if isinstance(row, (list, tuple)) else static_shape(row) for row in paddings]
     pairs = tuple((size_of(a), size_of(b)) for a, b in rows)
     if len(pairs) != x.ndim:

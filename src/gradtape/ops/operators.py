@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from sys import getrefcount
+from opcode import opmap
+from sys import _getframe, getrefcount
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from gradtape.core import inference
 from gradtape.core.dispatch import apply, convert, plain, promote, twin
 from gradtape.core.opdef import Rule
-from gradtape.core.record import SCOPE, TRACING, UNSHARED
+from gradtape.core.record import SCOPE, TRACING, UNSHARED, user_frame, warn_at
 from gradtape.core.tensor import Operators, Tensor
 from gradtape.core.typing import Index, TensorLike
 from gradtape.errors import InvalidArgumentError
@@ -94,7 +95,35 @@ def _setitem(self: Tensor, key: Index, value: TensorLike) -> None:
         _update(self, key, value)
         trace.after_write(self)
     else:
+        if getrefcount(self) == _NOBODY and (asks := _getframe(1)).f_code.co_code[asks.f_lasti] == _STORE:
+            warn_lost()
         _update(self, key, value)
+
+
+def warn_lost() -> None:
+    """For `t[i][j] = v`, which would be lost without a word."""
+    frame = user_frame(1)
+    said = (
+        "this assignment changes a copy that nobody keeps: an item or slice of a tensor is a copy, not a view as in NumPy; use "
+        "one index, t[i, j] = v for t[i][j] = v, or write the row back: row = t[i]; row[j] = v; t[i] = row"
+    )
+    warn_at(frame, frame.f_lineno, said, UserWarning)
+
+
+def _held_by_nobody() -> int:
+    """How many references `__setitem__` sees to an object that nobody else has; 0 where that cannot be told apart."""
+
+    class Probe:
+        def __setitem__(self, key: int, count: list[int]) -> None:
+            count.append(getrefcount(self))
+
+    seen: list[int] = []
+    held = Probe()
+    Probe()[0] = held[0] = seen
+    return seen[0] if seen[0] < seen[1] else 0
+
+
+_NOBODY, _STORE = _held_by_nobody(), opmap["STORE_SUBSCR"]
 
 
 def _update(self: Tensor, key: Any, value: TensorLike) -> None:

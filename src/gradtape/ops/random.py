@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from gradtape.core import batching
+from gradtape.core.arguments import whole
 from gradtape.core.dispatch import apply, convert, promote
 from gradtape.core.opdef import Fails, Memory, Op, Rule, Sample, SampleMaker, elementwise, nondiff
 from gradtape.core.tensor import Tensor
@@ -311,7 +312,7 @@ def set_seed(seed: int) -> None:
     >>> bool(gt.reduce_all(a == b))
     True
     """
-    STATE.reset(int(seed))
+    STATE.reset(whole(seed, "seed", "random.set_seed"))
 
 
 def uniform(

@@ -413,7 +413,7 @@ def confusion_matrix(
         raise InvalidArgumentError(f"confusion_matrix: {rows.shape[0]} labels but {columns.shape[0]} predictions")
     if num_classes is None:
         num_classes = reduce_max(concat([rows, columns, [np.int64(-1)]], 0)) + 1
-    size = size_of(num_classes)
+    size = count_of(num_classes, "confusion_matrix", "num_classes")
     rows = check_range(rows, size, "confusion_matrix", "label")
     columns = check_range(columns, size, "confusion_matrix", "prediction")
     values = cast(ones_like(rows) if weights is None else reshape(convert(weights), (-1,)), dtype)

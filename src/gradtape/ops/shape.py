@@ -59,6 +59,8 @@ def reshape(tensor: TensorLike, shape: Shape, name: str | None = None) -> Tensor
     array([[0, 1, 2],
            [3, 4, 5]], dtype=int32)
     """
+    if name is not None and name.__class__ is not str:
+        raise TypeError(f"reshape: give the shape as one argument, gt.reshape(t, ({shape!r}, {name!r}))")
     tensor = convert(tensor)
     wanted = static_shape(shape if shape.__class__ is tuple or not is_traced(shape) else _told(tensor, shape))
     return reshaped(tensor, shape=full_shape(wanted, tuple(tensor.shape)))

@@ -167,7 +167,7 @@ def top_k(
     >>> values.numpy(), indices.numpy()
     (array([9., 4.], dtype=float32), array([1, 2], dtype=int32))
     """
-    x, count = convert(input), size_of(k)
+    x, count = convert(input), count_of(k, "top_k", "k")
     known = x.ndim and not is_symbolic((count, x.shape[-1]))
     if x.ndim == 0 or (known and not 0 <= count <= x.shape[-1]):
         raise InvalidArgumentError(f"top_k: the last axis needs at least k = {count} elements, got shape {tuple(x.shape)}")
@@ -379,6 +379,6 @@ from gradtape.ops.elementwise import cast
 from gradtape.ops.reduce import reduce_sum
 from gradtape.ops.select import where
 from gradtape.ops.shape import SLICE_AXIS, expand_dims, reshape
-from gradtape.ops.staged import SIZED, is_traced, size_of
+from gradtape.ops.staged import SIZED, count_of, is_traced
 
 __all__ = ["argmax", "argmin", "argsort", "in_top_k", "searchsorted", "sort", "top_k", "unique"]

@@ -7,6 +7,7 @@ or run twice. Ops without operands cannot find a trace through them, so they ask
 from __future__ import annotations
 
 import math
+import operator
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -24,7 +25,7 @@ from gradtape.core.record import TRACING
 from gradtape.core.tensor import Readable, Tensor, box
 from gradtape.core.typing import Array, Integer, Number, Size, Value
 from gradtape.dtypes import DTypeLike, as_dtype, int32, int64, numpy_dtype, uint64
-from gradtape.errors import InvalidArgumentError
+from gradtape.errors import InvalidArgumentError, OpError
 from gradtape.ir.graph import Operation
 from gradtape.ir.polynomial import Dim
 from gradtape.ir.slots import Field, Slot
@@ -305,7 +306,7 @@ def size_of(value: Integer) -> Any:
     if isinstance(value, Readable):
         value = value.read()
     if not isinstance(value, Tensor) or not value.wraps or TRACING.get() is None:
-        return value.__index__()
+        return operator.index(value)
     if not value.dtype.is_integer or value.ndim:
         raise TypeError(f"a dimension is a scalar integer, got shape {tuple(value.shape)}, dtype {value.dtype.name}")
     known = known_size(value)
@@ -314,7 +315,12 @@ def size_of(value: Integer) -> Any:
 
 def count_of(value: Integer, caller: str, name: str) -> Any:
     """A number of things, not negative: an int, or a dimension of the program that is being traced."""
-    count = size_of(value)
+    try:
+        count = size_of(value)
+    except OpError:
+        raise
+    except TypeError:
+        raise InvalidArgumentError(f"{caller}: {name} must be an integer, got {value!r}") from None
     if count.__class__ is int and count < 0:
         raise InvalidArgumentError(f"{caller}: {name} must not be negative, got {count}")
     return count

@@ -10,18 +10,8 @@ from importlib import import_module
 from typing import NoReturn
 
 NAMESPACES = (
-    "nn",
-    "math",
-    "linalg",
-    "random",
-    "signal",
-    "image",
-    "optimizers",
-    "autodiff",
-    "debugging",
-    "train",
-    "initializers",
-)
+    "nn", "math", "linalg", "random", "signal", "image", "optimizers", "autodiff", "debugging", "train", "initializers",
+)  # fmt: skip
 REDUCTIONS = ("sum", "mean", "max", "min", "prod", "all", "any", "std", "logsumexp")
 ELSEWHERE = {
     **{name: f"gt.reduce_{name}" for name in REDUCTIONS}, "amax": "gt.reduce_max", "amin": "gt.reduce_min",
@@ -37,6 +27,16 @@ ELSEWHERE = {
     "checkpoint": "gt.recompute_grad", "Parameter": "gt.Variable", "randint": "gt.random.uniform([...], 0, n, gt.int32)",
     "Linear": "gt.keras.layers.Dense, or x @ w + b with variables", "MSELoss": "gt.reduce_mean((a - b) ** 2)",
     "CrossEntropyLoss": "gt.nn.sparse_softmax_cross_entropy_with_logits", "functional": "gt.nn", "inverse": "gt.linalg.inv",
+    **dict.fromkeys(("mse", "mse_loss"), "gt.reduce_mean((a - b) ** 2), or gt.keras.losses"),
+    **dict.fromkeys(("cross_entropy", "nll_loss"), "gt.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)"),
+    **dict.fromkeys(("binary_cross_entropy", "bce_loss"), "gt.nn.sigmoid_cross_entropy_with_logits(labels, logits)"),
+    **dict.fromkeys(("int", "long"), "gt.int32 or gt.int64"), "float": "gt.float32 or gt.float64", "seed": "gt.random.set_seed",
+    **dict.fromkeys(("cuda", "gpu", "backends"), "the CPU: no other device is there, and nothing needs to be moved"),
+    **dict.fromkeys(("numpy", "np"), "NumPy itself: its functions take tensors and are recorded, np.sin(t)"),
+    "set_printoptions": "np.set_printoptions", "lax": "gt.while_loop and gt.scan, or Python's loops in a gt.function",
+    **dict.fromkeys(("DataLoader", "utils"), "gt.data.Dataset.from_tensor_slices(...).shuffle(n).batch(k)"),
+    **{f"{name}Optimizer": f"gt.optimizers.{name}" for name in ("Adam", "Adagrad", "Adadelta", "RMSprop", "Ftrl")},
+    "GradientDescentOptimizer": "gt.optimizers.SGD", "MomentumOptimizer": "gt.optimizers.SGD(rate, momentum=...)",
     "fori_loop": "a Python loop in a gt.function, or gt.while_loop",
     # TensorFlow's own, so that a program that asks for one is told what to do instead
     **dict.fromkeys(
@@ -109,6 +109,7 @@ def hint(module: str) -> None:
     space = vars(sys.modules[module])
 
     def answer(name: str) -> NoReturn:
-        raise AttributeError(name if name.startswith("_") else missing(name, [*space], module.rpartition(".")[2]))
+        known = [*space.get("__all__", space)]
+        raise AttributeError(name if name.startswith("_") else missing(name, known, module.rpartition(".")[2]))
 
     space["__getattr__"] = answer

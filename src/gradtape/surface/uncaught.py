@@ -5,10 +5,10 @@ Python, IPython and pytest show it, and are told here how; the first two show a 
 
 from __future__ import annotations
 
+import linecache
 import re
 import sys
-from importlib import import_module
-from types import TracebackType
+from types import FrameType, ModuleType, TracebackType
 from typing import Any
 
 from gradtape.core.float_events import below_the_user
@@ -23,28 +23,42 @@ betas: beta_1; decay: weight_decay
 """
 _ROWS = [row.split(":") for row in re.split("[;\n]", _FOREIGN.strip())]
 KEYWORDS = {name: own.split() for names, own in _ROWS for name in names.split()}
-_UNEXPECTED = re.compile(r"(\w+)(?:\.__init__)?\(\) got an unexpected keyword argument '(\w+)'")
+_UNEXPECTED = re.compile(r"([\w.<>]+)\(\) got an unexpected keyword argument '(\w+)'")
+_CALLS = re.compile(r"([A-Za-z_][\w.]*)\s*\(")
 
 
-def keyword_hint(text: str) -> str | None:
-    """What to say of a keyword that a function of gradtape does not have, from Python's own words."""
+def keyword_hint(text: str, entry: TracebackType) -> str | None:
+    """What to say of a keyword that a function of gradtape does not have, from Python's words and the line that calls it."""
     import difflib
     import inspect
 
-    from gradtape.surface.name_hints import NAMESPACES
-
-    name, keyword = match.groups() if (match := _UNEXPECTED.match(text)) else ("", "")
-    for space in ("", *NAMESPACES):
-        module = import_module(f"gradtape.{space}" if space else "gradtape")
-        if name in dir(module):
-            thing: Any = getattr(module, name)
-            signature = inspect.signature(vars(thing).get("__init__", thing))
-            known = [p for p in signature.parameters if p not in ("self", "args", "kwargs")]
-            near = [p for p in KEYWORDS.get(keyword, ()) if p in known] or difflib.get_close_matches(keyword, known, 1)
-            near = near or known[: keyword in ("input", "x", "a", "tensor")]
-            label = f"gt.{space}.{name}" if space else f"gt.{name}"
-            return f"{label} has no argument `{keyword}`; " + (f"use {near[0]}=" if near else f"it has {', '.join(known)}")
+    if (match := _UNEXPECTED.match(text)) is None:
+        return None
+    called, keyword = match.groups()
+    code = entry.tb_frame.f_code
+    names = code.co_names
+    # where there is no source (`python -c`), names that stand side by side in the code
+    nearby = [".".join(names[i:end]) for i in range(len(names)) for end in range(i + 1, i + 4)]
+    for chain in _CALLS.findall(linecache.getline(code.co_filename, entry.tb_lineno)) or nearby:
+        thing = _resolved(chain, entry.tb_frame)
+        function: Any = getattr(thing, "__init__", None) if isinstance(thing, type) else thing
+        if getattr(function, "__qualname__", None) != called or not str(thing.__module__).startswith("gradtape"):
+            continue  # another's function, by the same name perhaps
+        known = [p for p in inspect.signature(function).parameters if p not in ("self", "args", "kwargs")]
+        near = [p for p in KEYWORDS.get(keyword, ()) if p in known] or difflib.get_close_matches(keyword, known, 1)
+        near = near or known[: keyword in ("input", "x", "a", "tensor")]
+        return f"{chain} has no argument `{keyword}`; " + (f"use {near[0]}=" if near else f"it has {', '.join(known)}")
     return None
+
+
+def _resolved(chain: str, frame: FrameType) -> Any:
+    """What dotted names mean in a frame, or None. Nothing of the user's is run: of an instance, the class is asked."""
+    first, *rest = chain.split(".")
+    thing = frame.f_locals.get(first, frame.f_globals.get(first))
+    for name in rest:
+        owner = thing if isinstance(thing, (type, ModuleType)) else type(thing)
+        thing = vars(owner).get(name) if isinstance(owner, ModuleType) else getattr(owner, name, None)
+    return thing
 
 
 def shown(error: BaseException, traceback: TracebackType | None) -> TracebackType | None:
@@ -53,11 +67,12 @@ def shown(error: BaseException, traceback: TracebackType | None) -> TracebackTyp
     while traceback is not None:
         entries.append(traceback)
         traceback = traceback.tb_next
+    raised = entries[-1] if isinstance(error, TypeError) and entries else None
     while len(entries) > 1 and below_the_user(entries[-1].tb_frame):
         entries.pop()
     for entry in reversed(entries):
         traceback = TracebackType(traceback, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
-    if isinstance(error, TypeError) and (hint := keyword_hint(str(error))) and hint not in getattr(error, "__notes__", ()):
+    if raised is not None and (hint := keyword_hint(str(error), raised)) and hint not in getattr(error, "__notes__", ()):
         error.add_note(hint)
     return traceback
 

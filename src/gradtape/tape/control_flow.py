@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from gradtape import tree
+from gradtape.core.arguments import function_of
 from gradtape.core.dispatch import convert, promote
 from gradtape.core.tensor import Readable, Tensor
 from gradtape.core.typing import DTypeLike, Integer, TensorLike
@@ -59,7 +60,7 @@ def cond(
     >>> tape.gradient(y, x).numpy()
     np.float32(6.0)
     """
-    true_fn, false_fn = _callable(true_fn, "cond", "true_fn"), _callable(false_fn, "cond", "false_fn")
+    true_fn, false_fn = function_of(true_fn, "true_fn", "cond"), function_of(false_fn, "false_fn", "cond")
     # a variable is asked by its value
     if is_staged(pred := valued(pred)):
         return staged_cond(pred, true_fn, false_fn)
@@ -87,9 +88,9 @@ def case(
     for pair in pairs:
         if not isinstance(pair, tuple) or len(pair) != 2:
             raise TypeError(f"case: pred_fn_pairs must hold (predicate, function) pairs, got {pair!r}")
-        _callable(pair[1], "case", "each branch")
+        function_of(pair[1], "each branch", "case")
     if default is not None:
-        _callable(default, "case", "default")
+        function_of(default, "default", "case")
     if any(is_staged(valued(pair[0])) for pair in pairs):
         return _unwrapped(staged_case(pairs, default, exclusive), strict)
     chosen = [function for predicate, function in _until_true(pairs, exclusive)]
@@ -142,7 +143,7 @@ def switch_case(
         raise TypeError(f"switch_case: branch_index must be a scalar integer, got {index!r}") from None
     table = _branches(branch_fns)
     if default is not None:
-        _callable(default, "switch_case", "default")
+        function_of(default, "default", "switch_case")
     if place in table:
         return table[place]()
     return (default or table[max(table)])()
@@ -158,17 +159,11 @@ def _branches(branch_fns: Branches) -> dict[int, Callable[[], Any]]:
     for pair in pairs:
         if len(pair) != 2 or not isinstance(pair[0], int):
             raise TypeError(f"switch_case: branch_fns must hold functions or (int, function) pairs, got {pair!r}")
-        _callable(pair[1], "switch_case", f"branch {pair[0]}")
+        function_of(pair[1], f"branch {pair[0]}", "switch_case")
     table = dict(pairs)
     if len(table) != len(pairs):
         raise ValueError(f"switch_case: a key is repeated in {[key for key, _ in pairs]}")
     return table
-
-
-def _callable(function: object, op: str, what: str) -> Callable[..., Any]:
-    if not callable(function):
-        raise TypeError(f"{op}: {what} must be a function without arguments, got {function!r}")
-    return function
 
 
 # -- loops -----------------------------------------------------------------------------------------------------------
@@ -195,8 +190,8 @@ def while_loop(
     >>> i.numpy(), total.numpy()
     (np.int32(4), np.int32(6))
     """
-    _callable(cond, "while_loop", "cond")
-    _callable(body, "while_loop", "body")
+    function_of(cond, "cond", "while_loop")
+    function_of(body, "body", "while_loop")
     if not isinstance(loop_vars, (list, tuple)) or not loop_vars:
         raise ValueError("while_loop: loop_vars must be a list or tuple with at least one entry")
     limit = None if maximum_iterations is None else int(maximum_iterations)  # variables count too
@@ -327,7 +322,7 @@ def map_fn(
     >>> gt.map_fn(lambda p: p[0] * p[1], (gt.constant([1.0, 2.0]), gt.constant([3.0, 4.0]))).numpy()
     array([3., 8.], dtype=float32)
     """
-    _callable(fn, "map_fn", "fn")
+    function_of(fn, "fn", "map_fn")
     signature = fn_output_signature if fn_output_signature is not None else dtype
     mapped = staged_over(elems, fn, lambda: staged_map(fn, elems), may_try=signature is None)
     if mapped is not None:
@@ -396,7 +391,7 @@ def _fold(
     fn: Callable[..., Any], elems: Structure, initializer: Structure, op: str, backwards: bool
 ) -> tuple[list[Any], list[Any]]:
     """All accumulated values in the order they were made, and the structure they share."""
-    _callable(fn, op, "fn")
+    function_of(fn, "fn", op)
     fn = converted(fn)
     rows = _rows(elems, op)
     if backwards:

@@ -151,6 +151,7 @@ def _value_and_grad(
     checked: Callable[[Any, str, GradientTape], Tensor] = _scalar,
 ) -> Callable[..., Any]:  # fmt: skip
     """`value_and_grad`, on behalf of the public function of that name; `checked` says what the value may be."""
+    function_of(f, "f", function)
 
     @functools.wraps(f)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -219,7 +220,10 @@ def jvp(f: Callable[..., Any], primals: Sequence[Structure], tangents: Sequence[
 
 def _jvp(function: str, f: Callable[..., Any], primals: Sequence[Structure], tangents: Sequence[Structure]) -> tuple[Any, Any]:
     """`jvp`, on behalf of the public function of that name."""
-    fresh = [_source(p, function, f, i) for i, p in enumerate(primals)]
+    for argument, given in (("primals", primals), ("tangents", tangents)):
+        if not isinstance(given, (list, tuple)):
+            raise TypeError(f"{function}: {argument} must be a list or tuple with one entry per argument of f, got {given!r}")
+    fresh = [_source(p, function, function_of(f, "f", function), i) for i, p in enumerate(primals)]
     directions = [tree.map_structure(lambda p, t: convert(t, hint=p.dtype), p, t) for p, t in zip(fresh, tangents, strict=True)]
     accumulator = ForwardAccumulator(fresh, directions)
     accumulator.key.became("recording")  # so that the lines where values leave are noted

@@ -11,11 +11,12 @@ import functools
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import CodeType, MappingProxyType
-from typing import Any, TypeAlias, TypeVar, overload
+from typing import Any, ClassVar, TypeAlias, TypeVar, overload
 
 from gradtape import tree
 from gradtape.ad.backward import Step, all_finite, gradients
 from gradtape.core.dispatch import PART, convert
+from gradtape.core.hinting import Hinting
 from gradtape.core.hooks import HOOKS
 from gradtape.core.observers import SESSION, TOOLS, Later, TapeObserver
 from gradtape.core.record import (
@@ -57,7 +58,7 @@ K = TypeVar("K")
 Watched: TypeAlias = Tensor | Readable
 
 
-class GradientTape(JacobianMethods, ToolMethods):
+class GradientTape(JacobianMethods, ToolMethods, Hinting):
     """Records operations, then differentiates them.
 
     Trainable variables are watched when they are read inside the block; other tensors with `watch`.
@@ -84,6 +85,11 @@ class GradientTape(JacobianMethods, ToolMethods):
         "_memory", "_nan", "_observers", "_persistent", "_spent_at", "_tensors", "_through", "_variables", "_watch_accessed",
         "_zeros", "key", "level", "records", "sites", "slow",
     )  # fmt: skip
+    _ELSEWHERE: ClassVar[dict[str, str]] = {
+        **dict.fromkeys(("gradients", "grad", "grads", "derivative", "backward"), "use gradient(target, sources)"),
+        "stop_gradient": "use gt.stop_gradient(t), or `with tape.stop_recording():`", "jvp": "use gt.jvp",
+        **dict.fromkeys(("draw", "plot", "show", "graph"), "use picture()"), "hvp": "use gt.hvp, or a tape around this one",
+    }  # fmt: skip
 
     def __init__(
         self,
@@ -107,6 +113,7 @@ class GradientTape(JacobianMethods, ToolMethods):
             self._memory = MemoryManager(memory_limit)
         self.slow = memory_limit is not None
         self._observers: list[TapeObserver] = []
+        self.key: Any = None  # a TapeKey, anew for each time
         self._fresh()
         self._closed = False
         if profile:
@@ -117,7 +124,7 @@ class GradientTape(JacobianMethods, ToolMethods):
             observer.tape_made(self)
 
     def _fresh(self) -> None:
-        self._former: TapeKey | None = getattr(self, "key", None)  # what values of the last time are known by
+        self._former: TapeKey | None = self.key  # what values of the last time are known by
         self.key = TapeKey(holds=True)
         self.records = RecordList()
         self._variables: dict[int, tuple[Variable, list[Record]]] = {}
@@ -129,9 +136,7 @@ class GradientTape(JacobianMethods, ToolMethods):
         self._nan: Any = None  # the report on the first derivative that was not finite, or how to make it later
         self.sites: set[tuple[Any, int]] = set()  # where this tape recorded derivatives of others
         self._spent_at: tuple[CodeType, int] | None = None  # the user's call that used it up
-        self._communications: dict[
-            Record, Any
-        ] = {}  # operations between ranks, in their order, and the dtypes of their results
+        self._communications: dict[Record, Any] = {}  # operations between ranks, in their order, with their results' dtypes
         self._zeros: list[tuple[set[Record | None], list[Record]]] = []  # (targets, source) of answers that were all zeros
         for observer in self._observers:
             observer.fresh()

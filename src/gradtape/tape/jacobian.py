@@ -14,6 +14,7 @@ import numpy as np
 
 from gradtape import tree
 from gradtape.ad.batch import NoSingleValue, batched, next_level, unbatched
+from gradtape.core.arguments import function_of
 from gradtape.core.dispatch import convert
 from gradtape.core.record import Examples, RecordingScope, current_scope, scope_of
 from gradtape.core.tensor import Tensor, box
@@ -118,6 +119,7 @@ def vectorized_map(fn: Callable[[Any], Any], elems: Structure, fallback_to_while
     >>> gt.vectorized_map(lambda x: gt.reduce_sum(x * x), gt.constant([[1.0, 2.0], [3.0, 4.0]])).numpy()
     array([ 5., 25.], dtype=float32)
     """
+    function_of(fn, "fn", "vectorized_map")
     tensors = [convert(e) for e in tree.flatten(elems)]
     if not tensors:
         raise ValueError("vectorized_map: elems is empty; give at least one tensor")

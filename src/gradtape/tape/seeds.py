@@ -9,7 +9,7 @@ from gradtape.core.tensor import Tensor, box
 from gradtape.errors import InvalidArgumentError
 from gradtape.ops.create import ones_like
 from gradtape.ops.elementwise import cast
-from gradtape.tape.tape_messages import aligned
+from gradtape.tape.tape_messages import UnconnectedGradients, aligned
 from gradtape.tree import Structure
 
 
@@ -17,6 +17,8 @@ def seeds_of(targets: list[Tensor], target: Structure, output_gradients: Structu
     """One seed per target (`target` is how the user arranged them): the weight that was given, or ones."""
     if output_gradients is None:
         return [_ones(tensor) for tensor in targets]
+    if isinstance(output_gradients, UnconnectedGradients):
+        raise TypeError("gradient: after the sources come output_gradients; give unconnected_gradients by name")
     given = aligned(output_gradients, target)
     seeds = []
     for tensor, weight in zip(targets, given, strict=True):

@@ -169,18 +169,15 @@ def warn_none(tape: GradientTape, source: Source, targets: list[Any]) -> None:
     """When no source has a gradient, for a reason that nobody wants and that is quickly known."""
     if TRACING.get() is None and not config.gradients_strict() and len(tape.records) <= _FEW:
         why = TOOLS["explain"](tape, targets, source)
-        if why.cause in _MISTAKES or "in this order" in why.message:
+        if why.cause in _MISTAKES or "in this order" in why.message or "watch it before" in why.message:
             warn(f"the gradient is None ({why.cause}): {why.message}{_at(why)}")
 
 
 _FEW = 10_000  # records that are looked at in no time
-_MISTAKES = [
-    "not_watched",
-    "computed_before_the_tape",
-    "computed_after_the_tape",
-    "variable_replaced_by_tensor",
-    "left_to_numpy",
-]
+_MISTAKES = (
+    "not_watched", "computed_before_the_tape", "computed_after_the_tape", "variable_replaced_by_tensor", "left_to_numpy",
+    "converted_to_python_number", "non_trainable_variable",
+)  # fmt: skip
 
 
 def _blocking_record(tape: GradientTape, sources: set[Record], targets: set[Record]) -> Record | None:

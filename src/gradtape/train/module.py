@@ -9,23 +9,12 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from gradtape import tree
+from gradtape.core.hinting import Hinting
 from gradtape.variables import name_scopes
 from gradtape.variables.variable import Variable
-
-
-class Hinting:
-    """Objects that say how something is done here if they are asked as another library's would be."""
-
-    _ELSEWHERE: ClassVar[dict[str, str]] = {}
-
-    if not TYPE_CHECKING:  # type checkers still find misspelt attributes
-
-        def __getattr__(self, name: str) -> Any:
-            cure = f"; {self._ELSEWHERE[name]}" if name in self._ELSEWHERE else ""
-            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'{cure}", name=name, obj=self)
 
 
 class Module(Hinting):

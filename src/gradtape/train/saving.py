@@ -35,6 +35,8 @@ def save(path: str | PathLike[str], structure: Structure) -> str:
     >>> gt.load(path)["epoch"], gt.load(path)["w"].numpy()
     (3, array([1., 2.], dtype=float32))
     """
+    if not isinstance(path, (str, PathLike)):
+        raise TypeError(f"save: the path comes first, then what to save: gt.save(path, structure); got {type(path).__name__}")
     arrays: dict[str, Any] = {}
     outline = _outline(structure, "", arrays, set())
     target: str = os.fspath(path)

@@ -92,6 +92,8 @@ class Variable(Readable):
             return
         if initial_value is None:
             raise ValueError("a Variable needs an initial_value")
+        if not (trainable is None or isinstance(trainable, (bool, np.bool_, int))):
+            raise TypeError(f"Variable: trainable must be True or False, got {trainable!r}; give other arguments by name")
         value = initial_value() if callable(initial_value) else initial_value
         start = constant(value, dtype=dtype)
         declared = TensorShape(start.shape if shape is None else shape)

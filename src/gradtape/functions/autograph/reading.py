@@ -10,11 +10,13 @@ import operator
 from collections import deque
 from collections.abc import Iterator
 from functools import partial
+from sys import getrefcount
 from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
 
+from gradtape.core.record import UNSHARED
 from gradtape.core.tensor import Readable, Tensor
 from gradtape.errors import InvalidArgumentError
 from gradtape.functions.autograph.bindings import Bindings
@@ -27,6 +29,7 @@ from gradtape.functions.staging import absent, staged_builtins as staging
 from gradtape.functions.staging.branches import is_staged, valued
 from gradtape.functions.staging.places import MISSING, Attribute, Cell, Global, InnerCell
 from gradtape.functions.staging.staged_values import Maybe, Undefined, staged_items
+from gradtape.ops.operators import warn_lost
 from gradtape.trace.effects import KEYS, LENGTH, active
 
 _UNBOUND = "cannot access free variable '{}' where it is not associated with a value in enclosing scope"
@@ -239,8 +242,10 @@ def keyed(target: Any) -> Any:
     return grown(target) if isinstance(target, dict) else target
 
 
-def set_item(target: Any, key: Any, value: Any) -> None:
-    """`target[key] = value`."""
+def set_item(target: Any, key: Any, value: Any, held: int = 0) -> None:
+    """`target[key] = value`, where so many names of converted code's own hold the target."""
+    if getrefcount(target) == UNSHARED + held and isinstance(target, Tensor):
+        warn_lost()
     if (tracer := active()) is not None:
         target = there(target)
         tracer.before(target)

@@ -121,17 +121,17 @@ def _augmented(emitter: FunctionEmitter, node: ast.AugAssign) -> list[ast.stmt]:
     result: list[ast.stmt] = [build.assign(holder, emitter.expr(target.value))]
     if isinstance(target, ast.Attribute):
         key: ast.expr = build.constant(target.attr)
-        read, write = "attr", "set_attr"
+        read, write, held = "attr", "set_attr", []
     else:
         name = f"ag__value_{emitter.number()}"
         result.append(build.assign(name, emitter.expr(target.slice)))
         key = build.load(name)
-        read, write = "item", "set_item"
+        read, write, held = "item", "set_item", [build.constant(1)]
     old = build.located(build.call(read, build.load(holder), key), target)
     if isinstance(node.op, ast.Add):
         old = build.located(build.call("grown", old), target)
     new = build.located(build.call("inplace", operation, old, emitter.expr(node.value)), node)
-    result.append(ast.Expr(build.located(build.call(write, build.load(holder), key, new), node)))
+    result.append(ast.Expr(build.located(build.call(write, build.load(holder), key, new, *held), node)))
     return result
 
 

@@ -19,13 +19,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gradtape.core.dispatch import convert
+from gradtape.core.hinting import Hinting
 from gradtape.core.record import SCOPE
 from gradtape.core.tensor import Readable, Tensor, box
 from gradtape.dtypes import float64
 from gradtape.ops.elementwise import cast
 from gradtape.tape.gradient_tape import GradientTape
 from gradtape.trace.effects import active
-from gradtape.train.module import Hinting
 from gradtape.train.optimizers.buffers import bind, is_plain, writable
 from gradtape.train.optimizers.clip_settings import Clipping
 from gradtape.train.optimizers.gradients import Rows, as_parts, checked_pairs, from_parts, part_dtype, plain_gradient
