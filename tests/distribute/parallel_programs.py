@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 
 import gradtape as gt
+from gradtape.functions.stages import prepared
+from gradtape.ir.walk import program
 
 ranks = gt.distribute
 N, ME = ranks.size(), ranks.rank()
@@ -91,6 +93,67 @@ def heat(steps: int) -> Any:
         energy = final(u, k)
     du, dk = tape.gradient(energy, [u, k])
     return [float(energy.numpy()), float(dk.numpy()), *ranks.all_gather(du).numpy().ravel().tolist()]
+
+
+def halves(function: Any) -> set[str]:
+    """The operations of a function's programs that begin here and are waited for there."""
+    programs = [traced.program.block for traced in function._state.cache.all()]
+    names = {o.op.name for block in programs for o in program(prepared(block))}
+    return {name.removesuffix("_awaited") for name in names if name.endswith("_awaited")}
+
+
+def overlapped(steps: int) -> Any:
+    """The inner rows of a block are stepped while its edges travel; on both backends, with the derivative."""
+    whole = np.random.default_rng(6).normal(size=(48, 512))
+
+    def final(u: Any, k: Any) -> Any:
+        for _ in gt.range(steps):
+            wide = ranks.halo_exchange(u)
+            new = gt.zeros_like(u)
+            new[1:-1] = u[1:-1] + k * (u[2:] + u[:-2] - 2.0 * u[1:-1])
+            new[:1] = u[:1] + k * (wide[2:3] + wide[:1] - 2.0 * u[:1])
+            new[-1:] = u[-1:] + k * (wide[-3:-2] + wide[-1:] - 2.0 * u[-1:])
+            u = new
+        return ranks.all_reduce(gt.reduce_sum(u**4))
+
+    answers = []
+    for jit_compile in (True, False):
+        run = gt.function(final, jit_compile=jit_compile)
+        u, k = gt.constant(np.split(whole, N)[ME]), ranks.replicated(np.float64(0.1))
+        with gt.GradientTape() as tape:
+            tape.watch([u, k])
+            energy = run(u, k)
+        du, dk = tape.gradient(energy, [u, k])
+        answers += [float(energy.numpy()), float(dk.numpy()), ranks.all_gather(du).numpy()[::7, ::101].tolist()]
+        assert halves(run) == (set() if N == 1 else {"swap_edges"}), halves(run)
+    return answers
+
+
+def sums_behind_the_backward_pass(steps: int) -> Any:
+    """Derivatives of the last layers are added up over ranks while those of the first are computed; on both backends."""
+    rng = np.random.default_rng(7)
+    x, y = rng.normal(size=(24, 96)), rng.normal(size=(24, 96))
+    strategy = gt.distribute.MirroredStrategy()
+    own = [gt.constant(part) for part in next(iter(strategy.experimental_distribute_dataset([(x, y)])))]
+    answers = []
+    for jit_compile in (True, False):
+        with strategy.scope():
+            start, shapes = np.random.default_rng(8), ((96, 96), (96, 296), (296, 96))  # the last two fill a bucket
+            layers = [gt.Variable(start.normal(size=shape) * 0.1) for shape in shapes]
+            optimizer = gt.optimizers.SGD(0.01)
+
+        @gt.function(jit_compile=jit_compile)
+        def step(x: Any, y: Any, layers: Any = layers, optimizer: Any = optimizer) -> Any:
+            with gt.GradientTape() as tape:
+                hidden = gt.tanh(x @ layers[0]) @ layers[1]
+                loss = gt.reduce_sum((gt.tanh(hidden) @ layers[2] - y) ** 2) / 24
+            optimizer.apply_gradients(zip(tape.gradient(loss, layers), layers, strict=True))
+            return loss
+
+        answers += [float(strategy.reduce("SUM", strategy.run(step, args=own)).numpy()) for _ in range(3)]
+        answers += [v.numpy()[::37, ::41].tolist() for v in layers]
+        assert halves(step) == (set() if N == 1 else {"all_sum"}), halves(step)
+    return answers
 
 
 def gauss_seidel(steps: int) -> Any:
@@ -244,6 +307,8 @@ def fewer_rows_than_ranks(steps: int) -> Any:
 
 PROGRAMS = {
     "aggregated": aggregated,
+    "overlapped": overlapped,
+    "sums_behind_the_backward_pass": sums_behind_the_backward_pass,
     "read_together": read_together,
     "in_both_contexts": in_both_contexts,
     "fewer_rows_than_ranks": fewer_rows_than_ranks,
@@ -256,7 +321,7 @@ PROGRAMS = {
 
 if __name__ == "__main__":
     lengths = {"mlp": 200, "lstm": 200, "heat": 1000, "gauss_seidel": 1000} if "--long" in sys.argv else {}
-    lengths = {"fewer_rows_than_ranks": 5, "mlp": 12, "lstm": 8, "heat": 40, "gauss_seidel": 15, **lengths}
-    answers = {name: program(lengths.get(name, 2)) for name, program in PROGRAMS.items()}
+    lengths = {"fewer_rows_than_ranks": 5, "overlapped": 20, "mlp": 12, "lstm": 8, "heat": 40, "gauss_seidel": 15, **lengths}
+    answers = {name: run(lengths.get(name, 2)) for name, run in PROGRAMS.items()}
     if ME == 0:
         print(json.dumps(answers), flush=True)

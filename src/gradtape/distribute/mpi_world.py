@@ -23,7 +23,7 @@ from gradtape.distribute.traffic import LineTraffic, Traffic, by_line
 from gradtape.distribute.watching import Post, Watch
 from gradtape.ir.graph import Block
 from gradtape.ir.walk import program
-from gradtape.ops.collective import COMMUNICATIONS, OneRank
+from gradtape.ops.collective import COMMUNICATIONS, POSTED, OneRank
 
 _SPINS = 200  # tests of a request before anything else is looked at
 _TRANSFER = {True: "transfer", False: "message"}
@@ -89,7 +89,7 @@ class MpiWorld(OneRank):
 
     def failed(self, block: Block, error: object) -> None:
         """A compiled program was left in the middle."""
-        if any(operation.op in COMMUNICATIONS for operation in program(block)):
+        if any(operation.op in COMMUNICATIONS or operation.op in POSTED for operation in program(block)):
             self.agreement.broken = f"rank {self.rank} has left a compiled program in the middle, in which others wait: {error}"
 
     def _run(self, statement: Statement, post: Callable[[], tuple[Any, ...]]) -> None:

@@ -46,6 +46,7 @@ class NativeMpi:
         self.places = {name: i for i, name in enumerate(handles)}
         self._table = (ctypes.c_uint64 * len(handles))(*[mpi._handleof(thing) & (1 << 64) - 1 for thing in handles.values()])
         self._nobody = int(mpi.PROC_NULL)
+        self.in_place = int(mpi.IN_PLACE)  # in the place of an operand: it is where the result will be
         self._done = (ctypes.c_int64 * 2)()  # operations of branches and loops: a digest of which, and how many
         machine.symbol("gt_mpi_handles", ctypes.addressof(self._table))
         machine.symbol("gt_mpi_done", ctypes.addressof(self._done))

@@ -10,7 +10,7 @@ from zlib import crc32
 
 from gradtape.ir.graph import Block, Operation
 from gradtape.ir.walk import callee_of
-from gradtape.ops.collective import COMMUNICATIONS, MESSAGES, SWAP_WITH
+from gradtape.ops.collective import COMMUNICATIONS, MESSAGES, POSTED, SWAP_WITH
 from gradtape.ops.structured import CALL, CUSTOM, SCAN
 
 
@@ -31,13 +31,14 @@ class ProgramExchanges:
         return "".join([self._of(operation, uncertain) for operation in block.operations])
 
     def _of(self, operation: Operation, uncertain: bool) -> str:
-        if operation.op in COMMUNICATIONS:
-            if operation.op in MESSAGES or operation.op is SWAP_WITH:
+        op = POSTED.get(operation.op, operation.op)
+        if op in COMMUNICATIONS:
+            if op in MESSAGES or op is SWAP_WITH:
                 return ""
             self.first = self.first or operation
             type = operation.operands[0].type
             sizes = [size if isinstance(size, int) else "?" for size in type.shape]
-            text = f"{operation.op.name} {type.dtype.name}{sizes} {sorted(operation.attrs.items())};"
+            text = f"{op.name} {type.dtype.name}{sizes} {sorted(operation.attrs.items())};"
             if uncertain:
                 self.uncertain[operation] = crc32(text.encode())
             return text

@@ -32,6 +32,8 @@ from gradtape.ops.shape import concat, reshape, split
 from gradtape.tape.gradient_tape import GradientTape
 from gradtape.variables.indexed_slices import IndexedSlices
 
+_BUCKET = 1 << 19  # bytes: larger derivatives travel alone, without a copy
+
 
 def among_ranks(tape: GradientTape, targets: list[Tensor], seeds: list[Tensor], flat: list[Any], recorded: bool) -> list[Any]:
     """The answers of a tape, one per source, where several ranks run."""
@@ -129,7 +131,8 @@ def _shown(targets: list[Tensor], once: list[bool]) -> Any:
 
 
 def _summed(answers: list[Any], flat: list[Any], shared: list[bool], staged: bool) -> list[Any]:
-    """The answers with those of replicated sources added up over the ranks, in one exchange per dtype."""
+    """The answers with those of replicated sources added up over the ranks, in buckets of one dtype: small ones together, and
+    the last sources, whose derivatives are known first, ahead of the others. A program goes on meanwhile."""
     wanted = [i for i, one in enumerate(shared) if one]
     if not wanted:
         return answers
@@ -137,15 +140,21 @@ def _summed(answers: list[Any], flat: list[Any], shared: list[bool], staged: boo
     present = np.array([answers[i] is not None for i in wanted], np.int32)
     if not staged:
         present = np.atleast_1d(HOOKS.world.all_reduce(present, "max"))
-    buckets: dict[Any, list[int]] = {}
-    for i, some in zip(wanted, present, strict=True):
+    buckets: list[list[int]] = []
+    open_ones: dict[Any, tuple[list[int], int]] = {}  # dtype → the bucket that is not full, its bytes
+    for i, some in zip(reversed(wanted), reversed(present), strict=True):
         if some:
             answer = zeros_like(flat[i]) if answers[i] is None else answers[i]
-            answers[i] = answer.to_dense() if isinstance(answer, IndexedSlices) else answer
-            buckets.setdefault(answers[i].dtype, []).append(i)
-    for places in buckets.values():
-        parts = [answers[i] for i in places]
-        for i, total in zip(places, _total(parts), strict=True):
+            answers[i] = answer = answer.to_dense() if isinstance(answer, IndexedSlices) else answer
+            size = answer.dtype.size * int(np.prod(answer.shape, dtype=np.int64))
+            places, full = open_ones.get(answer.dtype, ([], _BUCKET))
+            if full + size > _BUCKET:
+                places, full = [], 0
+                buckets.append(places)
+            places.append(i)
+            open_ones[answer.dtype] = places, full + size
+    for places in buckets:
+        for i, total in zip(places, _total([answers[i] for i in places]), strict=True):
             answers[i] = total
     return answers
 

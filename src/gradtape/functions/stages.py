@@ -15,6 +15,7 @@ from gradtape.ir.walk import Rebuild, blocks, program, rebuild
 from gradtape.ops.lists import LIST_REPLACE, LIST_SET
 from gradtape.ops.structured import CUSTOM
 from gradtape.passes.bufferize import bufferize
+from gradtape.passes.overlap import overlap
 from gradtape.passes.pipeline import optimize
 from gradtape.passes.reroll import reroll
 
@@ -31,7 +32,7 @@ def prepared(block: Block) -> Block:
     """The optimised program, with updates in place where the old version is dead."""
     if any(operation.op in (CUSTOM, LIST_REPLACE) for operation in program(block)):
         block = rebuild(block, _forget_rules)
-    return block if _of_unknown_rank(block) else bufferize(optimize(block))
+    return block if _of_unknown_rank(block) else bufferize(overlap(optimize(block)))
 
 
 def _of_unknown_rank(block: Block) -> bool:

@@ -24,7 +24,7 @@ from gradtape.core.opdef import Memory, Op, Rule, Sample, general, linear
 from gradtape.core.record import LOCAL, REPLICATED, SCOPE, TRACING, leaf
 from gradtape.core.tensor import Tensor, box
 from gradtape.core.typing import Array
-from gradtape.dtypes import numpy_dtype
+from gradtape.dtypes import as_dtype, numpy_dtype
 from gradtape.errors import InvalidArgumentError
 from gradtape.ir.types import TensorSpec
 from gradtape.ops.sampling import normal
@@ -328,6 +328,29 @@ OPS = (
 )  # fmt: skip
 MESSAGES = (SEND, RECV)  # they need another rank: no sample can run alone
 COMMUNICATIONS = frozenset((*OPS, *MESSAGES))
+
+
+def _post(op: Op, apart: bool) -> tuple[Op, Op]:
+    """An op in two halves: one sends and does not wait, the other waits. Between them are a buffer that others write to, one
+    that they read (where that is another, `apart`), and MPI's requests: their number first, 0 where all is done already."""
+
+    def posted(x: Array, world: float = 0.0, **attrs: Any) -> tuple[Array, ...]:
+        return (op.impl(x, world, **attrs), *([x] if apart else []), np.zeros(5, np.int64))
+
+    def infer(x: TensorSpec, world: TensorSpec, **attrs: Any) -> tuple[TensorSpec, ...]:
+        return (*[TensorSpec(x.shape, x.dtype)] * (1 + apart), TensorSpec((5,), as_dtype(np.int64)))
+
+    why = "made of an operation that has one, when the program is complete"
+    first = Op(f"{op.name}_posted", "nondiff", op.args, posted, infer, outputs=2 + apart, reason=why, effect=True)
+    last = Op(
+        f"{op.name}_awaited", "nondiff", ("out", "*posted"), lambda out, *posted: out, lambda out, *posted: out,
+        memory=Memory.VIEW, reason=why,
+    )  # fmt: skip
+    return first, last
+
+
+HALVES = {ALL_SUM: _post(ALL_SUM, False), SWAP_EDGES: _post(SWAP_EDGES, True), SWAP_WITH: _post(SWAP_WITH, True)}
+POSTED = {first: op for op, (first, _) in HALVES.items()}
 
 from gradtape.ops.compare import equal
 from gradtape.ops.create import zeros_like

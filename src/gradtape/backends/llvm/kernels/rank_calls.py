@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gradtape.backends.llvm.kernels.scope import Note, Scope
-from gradtape.backends.llvm.planning.lowering import Lowering
+from gradtape.backends.llvm.planning.lowering import Lowering, always
 from gradtape.backends.llvm.planning.values import Array, Lowered, Scalar
 from gradtape.backends.llvm.runtime.callbacks import NumpyCall, call_python, home_of, is_number, write_callback
 from gradtape.backends.llvm.writing.element_types import bytes_of
@@ -18,7 +18,18 @@ from gradtape.backends.llvm.writing.ir_text import Index
 from gradtape.core.hooks import HOOKS
 from gradtape.core.opdef import Op
 from gradtape.ir.graph import Block, Operation
-from gradtape.ops.collective import ALL_EXTREME, ALL_STACK, ALL_SUM, ALL_SWAP, FROM_ROOT, SUM_SCATTER, SWAP_EDGES, SWAP_WITH
+from gradtape.ops.collective import (
+    ALL_EXTREME,
+    ALL_STACK,
+    ALL_SUM,
+    ALL_SWAP,
+    FROM_ROOT,
+    HALVES,
+    POSTED,
+    SUM_SCATTER,
+    SWAP_EDGES,
+    SWAP_WITH,
+)  # fmt: skip
 
 _TESTS = 3000  # of a request before Python waits for it: some tenths of a millisecond
 
@@ -37,12 +48,12 @@ def end(scope: Scope) -> None:
         _ask(scope, exchanges.first, "i64", 0, -2)
 
 
-def _ask(scope: Scope, operation: Operation, kind: str, word: Index, number: int) -> None:
+def _ask(scope: Scope, operation: Operation, kind: str, word: Index, number: Index) -> None:
     w, calls = scope.writer, scope.program.calls
     words = w.cell("i64", 2)
     w.store(kind, word, words)
     w.store("i64", number, w.at("i64", words, 1))
-    calls.append(NumpyCall(operation, [False], [None] * len(operation.operands)))
+    calls.append(NumpyCall(operation, [False] * len(operation.results), [None] * len(operation.operands)))
     call_python(scope, "gt_mpi_patience", "ptr %context", f"i32 {len(calls) - 1}", f"ptr {words}")
 
 
@@ -51,15 +62,17 @@ class _Exchange:
 
     def __init__(self, scope: Scope, operation: Operation) -> None:
         self.scope, self.operation, self.w = scope, operation, scope.writer
+        self.op = POSTED.get(operation.op, operation.op)
         self.mpi = HOOKS.world.natively
         self.kind = self.mpi.handle  # how a handle looks: i32 (MPICH), ptr (Open MPI)
         self.given: Array = scope.memory(operation.operands[0])
-        self.home: Array = home_of(scope, operation.result)
+        self.home: Array = home_of(scope, operation.results[0])
         self.dtype = self.handle(operation.operands[0].type.dtype.name)
         self.comm = self.handle("comm")
         # (an exchange of edges posts four)
         self.requests = self.w.cell(self.kind, 4)
         self.posted = 0
+        self.later = operation.op in POSTED  # whether somebody else waits
 
     def handle(self, name: str) -> str:
         """A handle, read from where `natively` keeps it: it is another one in every process."""
@@ -90,37 +103,14 @@ class _Exchange:
         self.scope.program.module.declare("llvm.memset.p0.i64", "void (ptr, i8, i64, i1)")
         self.w.do(f"call void @llvm.memset.p0.i64(ptr {self.home.address}, i8 0, i64 {self.bytes()}, i1 false)")
 
-    def copy(self) -> None:
-        """The operand, where the result will be."""
+    def copy(self, home: Array) -> None:
+        """The operand, elsewhere."""
         self.scope.program.module.declare("llvm.memcpy.p0.p0.i64", "void (ptr, ptr, i64, i1)")
-        into, source = self.home.address, self.given.address
+        into, source = home.address, self.given.address
         self.w.do(f"call void @llvm.memcpy.p0.p0.i64(ptr {into}, ptr {source}, i64 {self.bytes()}, i1 false)")
 
     def bytes(self) -> Index:
         return self.w.multiply(self.w.product(self.home.dims), bytes_of(self.home.dtype))
-
-    def wait(self) -> None:
-        """Test what was posted until it is done; Python takes over after a while."""
-        w, program = self.w, self.scope.program
-        program.module.declare("gt_MPI_Testall", "i32 (i32, ptr, ptr, ptr)")
-        flag, tests, statuses = w.cell("i32"), w.cell("i32"), w.cell("i64", 4 * 8)
-        w.store("i32", 0, tests)
-        test, again, slow, done = (w.label(stem) for stem in ("test", "again", "slow", "received"))
-        w.go(test)
-        w.start(test)
-        status = w.let(f"call i32 @gt_MPI_Testall(i32 {self.posted}, ptr {self.requests}, ptr {flag}, ptr {statuses})")
-        program.fail_if(w.let(f"icmp ne i32 {status}, 0"), self.operation)
-        w.branch(w.let(f"icmp ne i32 {w.load('i32', flag)}, 0"), done, again)
-        w.start(again)
-        # For short waits asking again and again is quickest. After that a rank that died, or Ctrl-C, must be noticed: Python's
-        # part.
-        count = w.let(f"add i32 {w.load('i32', tests)}, 1")
-        w.store("i32", count, tests)
-        w.branch(w.let(f"icmp slt i32 {count}, {0 if self.mpi.crowded else _TESTS}"), test, slow)
-        w.start(slow)
-        _ask(self.scope, self.operation, "ptr", self.requests, self.posted)
-        w.go(done)
-        w.start(done)
 
     def count_done(self) -> None:
         """Whether this operation runs, values decide: what was done is compared when the program ends."""
@@ -136,26 +126,56 @@ class _Exchange:
 
     def result(self) -> list[Lowered]:
         if self.posted:
-            self.wait()
+            _wait(self.scope, self.operation, self.requests, self.posted)
+        self.note()
+        value = self.operation.result
+        return [Scalar(self.scope.load(self.home, ()), value.type.dtype) if is_number(value) else self.home]
+
+    def note(self) -> None:
         if self.operation in self.scope.program.exchanges.uncertain:
             self.count_done()
         self.scope.program.notes.append(Note("mpi", (self.operation.op.name,), self.operation.loc))
-        value = self.operation.result
-        return [Scalar(self.scope.load(self.home, ()), value.type.dtype) if is_number(value) else self.home]
+
+
+def _wait(scope: Scope, operation: Operation, requests: str, posted: Index) -> None:
+    """Test what was posted until it is done; Python takes over after a while."""
+    w, program = scope.writer, scope.program
+    program.module.declare("gt_MPI_Testall", "i32 (i32, ptr, ptr, ptr)")
+    flag, tests, statuses = w.cell("i32"), w.cell("i32"), w.cell("i64", 4 * 8)
+    w.store("i32", 0, tests)
+    number = w.let(f"trunc i64 {posted} to i32")
+    test, again, slow, done = (w.label(stem) for stem in ("test", "again", "slow", "received"))
+    w.go(test)
+    w.start(test)
+    status = w.let(f"call i32 @gt_MPI_Testall(i32 {number}, ptr {requests}, ptr {flag}, ptr {statuses})")
+    program.fail_if(w.let(f"icmp ne i32 {status}, 0"), operation)
+    w.branch(w.let(f"icmp ne i32 {w.load('i32', flag)}, 0"), done, again)
+    w.start(again)
+    # For short waits asking again and again is quickest. After that a rank that died, or Ctrl-C, must be noticed: Python's
+    # part.
+    count = w.let(f"add i32 {w.load('i32', tests)}, 1")
+    w.store("i32", count, tests)
+    w.branch(w.let(f"icmp slt i32 {count}, {0 if HOOKS.world.natively.crowded else _TESTS}"), test, slow)
+    w.start(slow)
+    _ask(scope, operation, "ptr", requests, posted)
+    w.go(done)
+    w.start(done)
 
 
 def _all_reduce(code: _Exchange) -> None:
     kind = code.operation.attrs.get("kind", "sum")
     count = code.count(code.w.product(code.home.dims))
     arguments = (*_ends(code), count, code.dtype, code.handle(kind), code.comm)
-    if code.mpi.crowded or code.operation in code.scope.program.exchanges.uncertain:
+    if code.later or code.mpi.crowded or code.operation in code.scope.program.exchanges.uncertain:
         code.call("MPI_Iallreduce", *arguments)
     else:  # nearly half the time for a few numbers; all ranks come here, since they run the same program
         code.block("MPI_Allreduce", *arguments)
 
 
 def _ends(code: _Exchange) -> Sequence[str]:
-    return f"ptr {code.given.address}", f"ptr {code.home.address}"
+    in_place = code.given.address == code.home.address  # MPI must be told so
+    source = f"inttoptr (i64 {code.mpi.in_place} to ptr)" if in_place else code.given.address
+    return f"ptr {source}", f"ptr {code.home.address}"
 
 
 def _all_stack(code: _Exchange) -> None:
@@ -174,7 +194,7 @@ def _all_swap(code: _Exchange) -> None:
 
 
 def _from_root(code: _Exchange) -> None:
-    code.copy()
+    code.copy(code.home)
     count = code.count(code.w.product(code.home.dims))
     code.call("MPI_Ibcast", f"ptr {code.home.address}", count, code.dtype, f"i32 {code.operation.attrs['root']}", code.comm)
 
@@ -220,15 +240,46 @@ _WRITERS = {
 }
 
 
-def _write(scope: Scope, operation: Operation) -> list[Lowered]:
-    mpi = HOOKS.world.natively
-    name = operation.operands[0].type.dtype.name
+def _has_native_form(operation: Operation) -> bool:
+    mpi, name = HOOKS.world.natively, operation.operands[0].type.dtype.name
     # (there is no largest complex number)
-    if mpi is None or name not in mpi.places or (operation.op is ALL_EXTREME and name.startswith("complex")):
+    return mpi is not None and name in mpi.places and not (operation.op is ALL_EXTREME and name.startswith("complex"))
+
+
+def _write(scope: Scope, operation: Operation) -> list[Lowered]:
+    if not _has_native_form(operation):
         return write_callback(scope, operation)
     code = _Exchange(scope, operation)
     _WRITERS[operation.op](code)
     return code.result()
 
 
-LOWERINGS: dict[Op, Lowering] = {op: Lowering(memory=_write) for op in _WRITERS}
+def _write_posted(scope: Scope, operation: Operation) -> list[Lowered]:
+    """What is sent gets memory of its own, as long as somebody may read it: that of the operand may be used again."""
+    if not _has_native_form(operation):
+        return write_callback(scope, operation)
+    code = _Exchange(scope, operation)
+    homes = [code.home, *(home_of(scope, value) for value in operation.results[1:])]
+    code.copy(homes[-2])  # a buffer of its own, or that of the result
+    code.given = homes[-2]
+    words = homes[-1].address
+    code.requests = code.w.at("i64", words, 1)
+    _WRITERS[code.op](code)
+    code.w.store("i64", code.posted, words)
+    code.note()
+    return list(homes)
+
+
+def _write_awaited(scope: Scope, operation: Operation) -> list[Lowered]:
+    home, requests = scope.memory(operation.operands[0]), scope.memory(operation.operands[-1]).address
+    if HOOKS.world.natively is not None:
+        w = scope.writer
+        _wait(scope, operation, w.at("i64", requests, 1), w.load("i64", requests))
+    return [home]
+
+
+LOWERINGS: dict[Op, Lowering] = {
+    **{op: Lowering(memory=_write) for op in _WRITERS},
+    **{first: Lowering(memory=_write_posted) for first, _ in HALVES.values()},
+    **{last: Lowering(memory=_write_awaited, changes=always) for _, last in HALVES.values()},
+}
