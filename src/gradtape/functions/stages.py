@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from typing import Any
 
 from gradtape import config
@@ -15,6 +16,7 @@ from gradtape.ir.walk import Rebuild, blocks, program, rebuild
 from gradtape.ops.lists import LIST_REPLACE, LIST_SET
 from gradtape.ops.structured import CUSTOM
 from gradtape.passes.bufferize import bufferize
+from gradtape.passes.loop_products import loop_products
 from gradtape.passes.overlap import overlap
 from gradtape.passes.pipeline import optimize
 from gradtape.passes.reroll import reroll
@@ -28,11 +30,14 @@ def traced_program(block: Block) -> Block:
 
 
 @uncollected()
-def prepared(block: Block) -> Block:
-    """The optimised program, with updates in place where the old version is dead."""
+def prepared(block: Block, native: bool = False) -> Block:
+    """The optimised program, with updates in place where the old version is dead; for native code with sums in any order."""
     if any(operation.op in (CUSTOM, LIST_REPLACE) for operation in program(block)):
         block = rebuild(block, _forget_rules)
-    return block if _of_unknown_rank(block) else bufferize(overlap(optimize(block)))
+    if _of_unknown_rank(block):
+        return block
+    block = optimize(block)
+    return bufferize(overlap(loop_products(block) if native else block))
 
 
 def _of_unknown_rank(block: Block) -> bool:
@@ -57,7 +62,7 @@ def executable(block: Block, name: str, backend: str | None = None) -> Any:
     if llvm is None:
         return reference.compile_block(prepared(block), name)
     try:
-        return llvm.compile_block(block, name, prepared)
+        return llvm.compile_block(block, name, partial(prepared, native=True))
     except llvm.UnsupportedError as error:
         interpreted = reference.compile_block(prepared(block), name)
         interpreted.instead = str(error)
