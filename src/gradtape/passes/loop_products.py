@@ -45,7 +45,7 @@ def loop_products(block: Block) -> Block:
         length = operation.attrs.get("length")
         if operation.op is SCAN and isinstance(length, int) and length >= LEAST:
             scope.new.operations.pop()
-            loop = _Loop(scope, new)
+            loop = _RowLoop(scope, new)
             scope.replace(operation, loop.written())
             changed.extend(loop.products)
 
@@ -97,7 +97,7 @@ class _Term(NamedTuple):
         return self.vector, self.turn, self.cut.key(), self.sides
 
 
-class _Loop:
+class _RowLoop:
     """One loop, whose body is new and is changed here."""
 
     def __init__(self, scope: Rebuild, loop: Operation) -> None:
@@ -348,24 +348,24 @@ class _Loop:
 
     def _row(self, value: Value) -> _Row | None:
         read = _stripped(value).producer
-        found = self._matrix(read)
-        if found is None or read is None or _ALL not in found[1]:
+        source = self._matrix(read)
+        if source is None or read is None or _ALL not in source[1]:
             return None
-        axis = 1 - found[1].index(_ALL)
-        if not isinstance(found[1][axis], Slot):
+        axis = 1 - source[1].index(_ALL)
+        if not isinstance(source[1][axis], Slot):
             return None
-        turn = read.operands[1 + found[1][axis].index]
-        return None if not self._is_turn(turn) else _Row(found[0], axis, turn)
+        turn = read.operands[1 + source[1][axis].index]
+        return None if not self._is_turn(turn) else _Row(source[0], axis, turn)
 
     def _columns(self, value: Value, position: int) -> _Columns | None:
         """An invariant matrix, of which axis `position` of the value is a part of one axis."""
         while value.producer is not None and value.producer.op is TRANSPOSE:
             value, position = value.producer.operands[0], 1 - position
         read = value.producer
-        found = (value, (_ALL, _ALL)) if value in self.outer else self._matrix(read)
-        if found is None or len(found[0].type.shape) != 2 or not static_shape(found[0].type.shape):
+        source = (value, (_ALL, _ALL)) if value in self.outer else self._matrix(read)
+        if source is None or len(source[0].type.shape) != 2 or not static_shape(source[0].type.shape):
             return None
-        matrix, key = found
+        matrix, key = source
         if key[1 - position] != _ALL or not isinstance(key[position], slice):
             return None
         return _Columns(matrix, position, self._cut(key[position], () if read is None else read.operands[1:]))
