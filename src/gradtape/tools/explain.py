@@ -123,7 +123,7 @@ class Question:
         if state is None:
             return self._elsewhere(source, starts)
         # unseen: no operation on the way to the target ran while a tape was open
-        before = Cut("computed_before_the_tape", "", None, {} if tape.key.history else {"entered": False})
+        before = Cut("computed_before_the_tape", "", None, {} if tape.key.history else {"never": True})
         return before if state is UNSEEN or (state.cause == before.cause and before.detail) else state
 
     def verified(self, sources: list[Any], cuts: list[Cut]) -> list[Cut]:

@@ -42,7 +42,7 @@ def op_cut(op: Op, place: Location | None, derived: bool = False) -> Cut:
     if op is STOP_GRADIENT:
         return Cut(name, name, place)
     if op is NUMPY_FUNCTION:
-        return Cut("left_to_numpy", name, place, {"how": "gt.numpy_function"})
+        return Cut("left_to_numpy", name, place, {"numpy_function": True})
     if derived:
         return Cut("independent", name, place, {"derivative": True})
     if "depend" in op.reason:  # on shapes only, not on values
