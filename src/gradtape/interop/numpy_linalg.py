@@ -38,7 +38,7 @@ from gradtape.ops.matmul import swap_last
 from gradtape.ops.operators import matmul_operator as matmul
 from gradtape.ops.reduce import reduce_any, reduce_max, reduce_min, reduce_sum, safe_sqrt
 from gradtape.ops.select import where
-from gradtape.ops.shape import broadcast_to, concat, normal_axis, reshape, roll, transpose
+from gradtape.ops.shape import broadcast_to, concat, normal_axis, reshape, transpose
 
 Rule = Callable[..., Any]
 AxesToMove: TypeAlias = Integer | list[int] | tuple[int, ...]
@@ -483,65 +483,35 @@ def _each_axis(one: Rule, a: TensorLike, lengths: list[tuple[int | None, int]], 
     return convert(a)
 
 
-def _over_axes(one: Rule, default_axes: tuple[int, ...] | None) -> Rule:
-    """A transform over several axes: one after the other."""
-
-    def rule(
-        a: TensorLike, s: Sequence[int] | None = None, axes: Sequence[int] | None = default_axes, norm: str | None = None,
-        out: object = None,
-    ) -> Any:  # fmt: skip
-        return _each_axis(one, a, _lengths(a, s, axes), norm)
-
-    return rule
-
-
-fft2, ifft2 = _over_axes(fft, (-2, -1)), _over_axes(ifft, (-2, -1))
-fftn, ifftn = _over_axes(fft, None), _over_axes(ifft, None)
-
-
-def rfftn(
-    a: TensorLike, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str | None = None,
-    out: object = None,
-) -> Any:  # fmt: skip
-    *others, (n, last) = _lengths(a, s, axes)
+def _real_axes(a: TensorLike, lengths: list[tuple[int | None, int]], norm: str | None) -> Any:
+    *others, (n, last) = lengths
     return _each_axis(fft, rfft(a, n, last, norm), others, norm)
 
 
-def irfftn(
-    a: TensorLike, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str | None = None,
-    out: object = None,
-) -> Any:  # fmt: skip
-    *others, (n, last) = _lengths(a, s, axes)
+def _inverse_real_axes(a: TensorLike, lengths: list[tuple[int | None, int]], norm: str | None) -> Any:
+    *others, (n, last) = lengths
     return irfft(_each_axis(ifft, a, others, norm), n, last, norm)
 
 
-def rfft2(
-    a: TensorLike, s: Sequence[int] | None = None, axes: Sequence[int] | None = (-2, -1), norm: str | None = None,
-    out: object = None,
-) -> Any:  # fmt: skip
-    return rfftn(a, s, axes, norm)
+def _over_axes(transform: Rule) -> tuple[Rule, Rule]:
+    """A transform over several axes, one after the other: by default over all of them, and over the last two."""
+
+    def over(default_axes: tuple[int, ...] | None) -> Rule:
+        def rule(
+            a: TensorLike, s: Sequence[int] | None = None, axes: Sequence[int] | None = default_axes, norm: str | None = None,
+            out: object = None,
+        ) -> Any:  # fmt: skip
+            return transform(a, _lengths(a, s, axes), norm)
+
+        return rule
+
+    return over(None), over((-2, -1))
 
 
-def irfft2(
-    a: TensorLike, s: Sequence[int] | None = None, axes: Sequence[int] | None = (-2, -1), norm: str | None = None,
-    out: object = None,
-) -> Any:  # fmt: skip
-    return irfftn(a, s, axes, norm)
-
-
-def _shifted(x: TensorLike, axes: int | Sequence[int] | None, sign: int) -> Any:
-    x = convert(x)
-    axes = tuple(range(x.ndim)) if axes is None else (axes,) if isinstance(axes, int) else tuple(axes)
-    half = [int(x.shape[a]) // 2 for a in axes]
-    return roll(x, [h if sign > 0 else -h for h in half], list(axes))
-
-
-def fftshift(x: TensorLike, axes: int | Sequence[int] | None = None) -> Any:
-    return _shifted(x, axes, 1)
-
-
-def ifftshift(x: TensorLike, axes: int | Sequence[int] | None = None) -> Any:
-    return _shifted(x, axes, -1)
+fftn, fft2 = _over_axes(functools.partial(_each_axis, fft))
+ifftn, ifft2 = _over_axes(functools.partial(_each_axis, ifft))
+rfftn, rfft2 = _over_axes(_real_axes)
+irfftn, irfft2 = _over_axes(_inverse_real_axes)
 
 
 LINALG: dict[Any, Rule] = {
@@ -561,5 +531,6 @@ LINALG: dict[Any, Rule] = {
     np.linalg.matrix_transpose: matrix_transpose,
     np.fft.fft: fft, np.fft.ifft: ifft, np.fft.rfft: rfft, np.fft.irfft: irfft, np.fft.fft2: fft2, np.fft.ifft2: ifft2,
     np.fft.fftn: fftn, np.fft.ifftn: ifftn, np.fft.rfft2: rfft2, np.fft.irfft2: irfft2, np.fft.rfftn: rfftn,
-    np.fft.irfftn: irfftn, np.fft.fftshift: fftshift, np.fft.ifftshift: ifftshift,
+    np.fft.irfftn: irfftn, np.fft.fftshift: lambda x, axes=None: f.fftshift(x, axes),
+    np.fft.ifftshift: lambda x, axes=None: f.ifftshift(x, axes),
 }  # fmt: skip

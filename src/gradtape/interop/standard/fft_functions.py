@@ -15,48 +15,37 @@ from gradtape.dtypes import float32
 from gradtape.errors import InvalidArgumentError
 from gradtape.interop import numpy_linalg as rules
 from gradtape.interop.array_namespace import check_device
-from gradtape.ops import elementwise as e
+from gradtape.ops import elementwise as e, fft as transforms
 from gradtape.ops.create import constant
 
 _OPPOSITE = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
 
 
-def fft(x: TensorLike, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Any:
-    return rules.fft(x, n, axis, norm)
+def _along(rule: Callable[..., Any]) -> Callable[..., Any]:
+    """NumPy's transform along one axis, with the standard's signature."""
+
+    def function(x: TensorLike, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Any:
+        return rule(x, n, axis, norm)
+
+    function.__name__ = function.__qualname__ = rule.__name__
+    return function
 
 
-def ifft(x: TensorLike, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Any:
-    return rules.ifft(x, n, axis, norm)
+def _over(rule: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """NumPy's transform over several axes, with the standard's signature."""
+
+    def function(
+        x: TensorLike, /, *, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str = "backward"
+    ) -> Any:
+        return rule(x, s, axes, norm)
+
+    function.__name__ = function.__qualname__ = name
+    return function
 
 
-def fftn(x: TensorLike, /, *, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str = "backward") -> Any:
-    return rules.fftn(x, s, axes, norm)
-
-
-def ifftn(
-    x: TensorLike, /, *, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str = "backward"
-) -> Any:
-    return rules.ifftn(x, s, axes, norm)
-
-
-def rfft(x: TensorLike, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Any:
-    return rules.rfft(x, n, axis, norm)
-
-
-def irfft(x: TensorLike, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Any:
-    return rules.irfft(x, n, axis, norm)
-
-
-def rfftn(
-    x: TensorLike, /, *, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str = "backward"
-) -> Any:
-    return rules.rfftn(x, s, axes, norm)
-
-
-def irfftn(
-    x: TensorLike, /, *, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str = "backward"
-) -> Any:
-    return rules.irfftn(x, s, axes, norm)
+fft, ifft, rfft, irfft = map(_along, (rules.fft, rules.ifft, rules.rfft, rules.irfft))
+fftn, ifftn = _over(rules.fftn, "fftn"), _over(rules.ifftn, "ifftn")
+rfftn, irfftn = _over(rules.rfftn, "rfftn"), _over(rules.irfftn, "irfftn")
 
 
 def hfft(x: TensorLike, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Any:
@@ -92,11 +81,11 @@ def _frequencies(rule: Callable[..., np.ndarray], n: int, d: float, dtype: DType
 
 
 def fftshift(x: TensorLike, /, *, axes: int | Sequence[int] | None = None) -> Any:
-    return rules.fftshift(x, axes)
+    return transforms.fftshift(x, axes)
 
 
 def ifftshift(x: TensorLike, /, *, axes: int | Sequence[int] | None = None) -> Any:
-    return rules.ifftshift(x, axes)
+    return transforms.ifftshift(x, axes)
 
 
 __all__ = [
