@@ -86,6 +86,7 @@ class Wiring:
 
     def matches(self, records: Sequence[Record], targets: Sequence[Record], wanted: Sequence[Record]) -> bool:
         """Whether other records are wired like this."""
+        # most walks that differ do so here, and comparing all of them takes as long as a short walk
         if len(records) != len(self.ops) or records[0].op is not self.ops[0]:
             return False
         try:
@@ -105,6 +106,8 @@ class Lesson:
         self.matches = MATCHERS[-1](wiring)
         self.run = run
         self.reached = tuple(reached)
+        # What compiling saves is the time between NumPy's calls and the passes over memory: the larger the arrays, the fewer
+        # runs pay for it.
         work = (
             len(wiring.ops) + sum([prod(shape) for shape in wiring.shapes if all(n.__class__ is int for n in shape)]) / ELEMENTS
         )
@@ -224,6 +227,7 @@ class _Walk:
             self.lines.append(f" if {grad} is None: raise Unwritable")
         if not count:
             self.lines.append(f" {name} = {grad}")
+        # in place only where these lines made the array: a rule may give its cotangent, or one array to two inputs
         elif node in self.owned and node.shape and not self.pulls.boxed:
             self.lines.append(f" add({name}, {grad}, {name})")
         else:
@@ -245,6 +249,7 @@ class _Walk:
             writer.buffer = name
             self.lines.append(f" {writer.call('add_into', op.add_into)}")
         elif op.in_place is not None and record.shape:
+            # the rule overwrites the cotangent: a copy, if somebody else still reads it
             shared = record in self.wanted or record not in self.owned
             self.lines.append(f" g = {writer.ct}{'.copy()' if shared else ''}")
             held, writer.ct = writer.ct, "g"
@@ -323,6 +328,8 @@ class Pupil:
         self._targets, self._wanted = tuple(seeds), tuple(wanted)
         self._kind = pulls, sparse, real
         last = records[-1]
+        # the instruction that recorded last stands for the place in the user's program: found without looking at the other
+        # records
         key = (pulls.key, sparse, real, len(records), id(last.code), last.lasti, len(seeds), len(wanted))
         question = _RECURRENCES.get(key)
         if question is None:
@@ -339,6 +346,8 @@ class Pupil:
                 try:
                     values = lesson.values(self)
                 except Unwritable:
+                    # a rule answered None where it had not when the lesson was written: it decides by values, so no lesson can
+                    # hold
                     question.lessons, question.walks = [], NEVER
                     return None
                 return {self._wanted[i]: value for i, value in zip(lesson.reached, values, strict=True)}

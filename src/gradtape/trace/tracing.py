@@ -11,7 +11,7 @@ What a concrete tensor met on the way means (constant, or input of the program) 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from sys import _getframe
@@ -593,8 +593,3 @@ def tracing(trace: Trace) -> Iterator[Trace]:
 def params_of(block: Block) -> list[TracedTensor]:
     """The parameters of a block as traced tensors."""
     return [traced(v) for v in block.params]
-
-
-def block_of(types: Iterable[Any], names: Sequence[str | None] = (), name: str = "") -> Block:
-    """A block with parameters of these types."""
-    return Block(types, names, name)

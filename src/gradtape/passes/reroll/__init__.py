@@ -73,6 +73,8 @@ class _Reroll:
             if callee is not None or operation.regions:
                 attrs = operation.attrs if callee is None else {**operation.attrs, "callee": self._callee(callee)}
                 inner[operation] = (attrs, {name: self.block(region) for name, region in operation.regions.items()})
+        # A loop whose results are read one by one elsewhere pays only if these readers become a loop too. First that is counted
+        # on; if the program did not get shorter by it, only on what is certain.
         for hopeful in (True, False):
             line = _line(block, inner, True)
             before = sum(1 for _ in walk(block))
@@ -149,6 +151,8 @@ def _choose(table: Table, runs: list[Run], repeated: Any, hopeful: bool) -> list
                     taken[loop.start : loop.stop] = True
                     chosen.append((loop, wanted))
 
+    # Runs come by period. Outer loops first (long periods) where that needs few lists of constants, so that the loops in them
+    # need not look alike; then inner loops, which the next round sees as one item each.
     for run in reversed(runs):
         take([loop for loop in loops_of(run) if loop.clean and (_is_simple(loop) or not _has_parts(run, bounds))])
     for run in runs:
@@ -169,6 +173,7 @@ def _is_simple(loop: RolledLoop) -> bool:
 
 def _has_parts(run: Run, bounds: Any) -> bool:
     """Whether one period of a run has something in it that repeats."""
+    # `bounds` are the runs as columns: thousands of them are compared with each
     starts, stops, _ = bounds
     return bool(((stops - starts <= run.period) & (starts >= run.start) & (stops <= run.stop)).any())
 

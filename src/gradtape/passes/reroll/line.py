@@ -146,6 +146,7 @@ class StraightLine:
 
     def constant(self, value: Any, name: Value | None = None) -> Value:
         """The value that stands for a constant; equal small ones are one."""
+        # by value where comparing is cheap: iterations that were traced apart have equal constants, not the same ones
         if not is_plain(value) or value.nbytes > SMALL:
             key: Any = id(value)
         else:
@@ -164,6 +165,7 @@ class StraightLine:
         type_of = self._type_of
         for value in item.results:
             self._note(value)
+        # a token of its own: in a loop, only the iterations would know the size
         if self._symbolic and self._makes_sizes(item):
             outlined = id(item)
         key = (item.op, outlined, *[type_of[v] for v in item.operands], *[type_of[v] for v in item.results])
@@ -228,6 +230,7 @@ class Table:
         self.users = np.repeat(np.arange(len(offsets) - 1), np.diff(self.offsets))
         self._plain = np.zeros(len(self.values), bool)
         self._plain[: len(plain)] = plain
+        # readers sorted by what they read: all uses of a range of values are then one slice
         self._order = np.argsort(self.sources, kind="stable")
         self._sorted = self.sources[self._order]
 

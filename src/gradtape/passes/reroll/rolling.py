@@ -64,6 +64,7 @@ def loops_in(table: Table, run: Run) -> list[RolledLoop]:
     """The loops a run consists of, at its own period or a small multiple of it, whichever needs no lists; in order."""
     loops = list(_loops(table, run, 1))
     if _covered(loops) * 2 < run.stop - run.start:
+        # state that takes turns (a, b = b, a) is wired alike only every second, third, … iteration
         for multiple in range(2, 7):
             other = list(_loops(table, run, multiple))
             if _covered(other) * 2 >= run.stop - run.start:
@@ -105,6 +106,7 @@ def _loops(table: Table, run: Run, multiple: int) -> Iterator[RolledLoop]:
 def _phase(table: Table, start: int, stop: int, period: int) -> int:
     """At which item of the run iterations start: where the fewest values cross, then where the source jumps back."""
     periods = (stop - start) // period
+    # the middle of the run: the first and the last iterations are wired to what is around
     middle = start + (periods - 2) // 2 * period
     ahead = min(middle + 2 * period, stop)
     sources = table.sources[table.offsets[middle] : table.offsets[ahead]]
@@ -117,6 +119,7 @@ def _phase(table: Table, start: int, stop: int, period: int) -> int:
     crossing = np.zeros(2 * period + 1, np.int64)  # per boundary: values made before it and used after it
     np.add.at(crossing, producer + 1, last > producer)
     np.add.at(crossing, last + 1, -(last > producer).astype(np.int64))
+    # a value made late in a period is used in the next: both periods count for the same boundary
     crossing = np.cumsum(crossing)[: 2 * period].reshape(2, period).sum(0)
     length = stop - start
 
@@ -165,6 +168,7 @@ def _fitted(table: Table, start: int, period: int, sources: Any, holes: Any, loo
     width = int(table.first[start + period]) - base
     if (np.diff(holes[:, ~loose[slots:]], n=2, axis=0) != 0).any():
         return None
+    # numbers that differ are computed from the index, which is int32
     if (np.abs(holes) > LARGEST).any() and (holes != holes[0]).any():
         return None
     inside = sources >= base
@@ -172,6 +176,8 @@ def _fitted(table: Table, start: int, period: int, sources: Any, holes: Any, loo
     iterations = np.arange(count)[:, None]
     back, place = iterations - (sources - base) // max(width, 1), (sources - base) % max(width, 1)
     distance = np.where(apart, OUTSIDE, back[-1])
+    # From iteration `distance` on a slot has the same result of so many iterations back; before, a value from outside, which is
+    # what the loop carries at its start.
     fits = (inside == (iterations >= distance)) & (~inside | ((back == distance) & (place == place[-1])))
     if not (fits.all(0) | apart).all() or (distance > FARTHEST).any():
         return None
