@@ -326,9 +326,9 @@ def test_calls_share_one_routine(monkeypatch: pytest.MonkeyPatch) -> None:
     blocks: list[Block] = []
     before = emit.FunctionSource.__init__
 
-    def noted(self: Any, preparation: Any, block: Block, known: Any) -> None:
+    def noted(self: Any, whole: Any, block: Block, known: Any) -> None:
         blocks.append(block)
-        before(self, preparation, block, known)
+        before(self, whole, block, known)
 
     monkeypatch.setattr(emit.FunctionSource, "__init__", noted)
     np.testing.assert_array_equal(compile_block(program([tensor(3)], make))(X)[0], 2 * X + np.sin(X))

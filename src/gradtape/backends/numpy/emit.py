@@ -52,18 +52,18 @@ Places = dict[CodeType, list[SourcePlace | None]]  # of the lines of each functi
 class FunctionSource:
     """One block as a function in the making."""
 
-    def __init__(self, preparation: Preparation, block: Block, known: frozenset[str]) -> None:
-        self._preparation = preparation
+    def __init__(self, program: ProgramSource, block: Block, known: frozenset[str]) -> None:
+        self._program = program
         self._known = known  # the symbols whose sizes are
         self._names = {value: f"v{i}" for i, value in enumerate(block.params)}
         self._lines: list[str] = ["def run(arguments, sizes):"]
         self._places: list[SourcePlace | None] = [None]
         # its own, and no function of another block reads it: a program has no reference cycles
-        self._namespace: dict[str, Any] = {"substitute": substitute, "settled": settled, "told": preparation.told}
+        self._namespace: dict[str, Any] = {"substitute": substitute, "settled": settled, "told": program.told}
         if block.params:
             self._line(f"{', '.join(self._names.values())}, = arguments")
         self._line("arguments.clear()")
-        if preparation.symbols:
+        if program.symbols:
             self._line("sizes = dict(sizes)")  # nobody around it sees those that are added
         self._bind(block.params)
         used, ends = values_used(block), _last_uses(block)
@@ -82,7 +82,7 @@ class FunctionSource:
         code = compile("\n".join(self._lines), f"<gradtape {name}>", "exec")
         exec(code, self._namespace)  # noqa: S102  (our own source)
         run: Any = self._namespace.pop("run")
-        self._preparation.places[run.__code__] = self._places
+        self._program.places[run.__code__] = self._places
         function: Run = run
         return function
 
@@ -101,15 +101,15 @@ class FunctionSource:
 
     def _bind(self, values: Sequence[Value]) -> None:
         """The sizes that these values are the first to have."""
-        for value in values if self._preparation.symbols else ():
+        for value in values if self._program.symbols else ():
             for axis, size in enumerate(value.type.shape if isinstance(value.type, TensorSpec) else ()):
                 name = getattr(size, "name", None)
-                if name in self._preparation.symbols and name not in self._known:
+                if name in self._program.symbols and name not in self._known:
                     self._known |= {name}
                     self._line(f"sizes[{name!r}] = {self._names[value]}.shape[{axis}]")
 
     def _operation(self, operation: Operation, dying: list[Value]) -> None:
-        preparation, op = self._preparation, operation.op
+        whole, op = self._program, operation.op
         if missing := needed_sizes(operation) - self._known:
             names = ", ".join(sorted(missing))
             raise InternalError(f"no value of the program has the dimension {names}, which an attribute needs")
@@ -119,7 +119,7 @@ class FunctionSource:
         results = [self._names[value] for value in operation.results]
         targets = "" if not results else f"{', '.join(results)}{'' if op.outputs == 1 and op.kind != 'region' else ','} = "
         if op.kind == "region":
-            run = self._constant(preparation.structured(operation, self._known))
+            run = self._constant(whole.structured(operation, self._known))
             self._line(f"arguments = [{', '.join(operands)}]")
             # whoever runs blocks lets go of what it is given before they do
             self._delete([value for value in dying if value not in operation.results])
@@ -130,7 +130,7 @@ class FunctionSource:
             attrs = [f"{key}={self._attribute(attr)}" for key, attr in operation.attrs.items()]
             call = infix.format(*operands) if infix else f"{self._constant(op.impl)}({', '.join([*operands, *attrs])})"
             self._line(targets + call)
-            if preparation.told is not None:
+            if whole.told is not None:
                 self._line(f"told({self._constant(operation)}, [{', '.join(results)}])")
         self._bind(operation.results)
         self._delete(dying)
@@ -151,7 +151,7 @@ def _last_uses(block: Block) -> dict[Operation, list[Value]]:
     return ends
 
 
-class Preparation:
+class ProgramSource:
     """What all functions of one program share while they are made."""
 
     def __init__(self, block: Block, name: str, told: Told | None) -> None:
@@ -283,11 +283,11 @@ def _length(operation: Operation) -> Callable[[list[Any], Sizes], int]:
     return lambda given, sizes: int(substitute(operation.attrs["length"], sizes))
 
 
-_REGIONS: dict[Any, Callable[[Preparation, Operation, frozenset[str]], Run]] = {
-    CALL: Preparation.call,
-    COND: Preparation.cond,
-    CUSTOM: Preparation.custom,
-    WHILE: Preparation.loop,
-    SCAN: Preparation.scan,
-    CHECKPOINTED: Preparation.checkpointed,
+_REGIONS: dict[Any, Callable[[ProgramSource, Operation, frozenset[str]], Run]] = {
+    CALL: ProgramSource.call,
+    COND: ProgramSource.cond,
+    CUSTOM: ProgramSource.custom,
+    WHILE: ProgramSource.loop,
+    SCAN: ProgramSource.scan,
+    CHECKPOINTED: ProgramSource.checkpointed,
 }

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from gradtape.backends.numpy.emit import Preparation, Told
+from gradtape.backends.numpy.emit import ProgramSource, Told
 from gradtape.core.dispatch import FAILURES, explained
 from gradtape.errors import OpError
 from gradtape.ir.dims import substitute
@@ -29,10 +29,10 @@ class Executable:
         self.name = name
         self.instead: str | None = None  # why this runs here and not as native code, if that was wanted
         self.listener: Callable[..., None] | None = None
-        preparation = Preparation(block, name, told)
-        run = preparation.function(block)
+        program_source = ProgramSource(block, name, told)
+        run = program_source.function(block)
         self._run: Callable[[list[Any]], Sequence[Any]] = lambda arrays: run(arrays, {})
-        self._places = preparation.places
+        self._places = program_source.places
 
     def report(self) -> list[str]:
         """Lines for `explain`."""
