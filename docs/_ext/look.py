@@ -150,12 +150,12 @@ def use(browser: Browser, root: Path) -> Iterator[str]:
             with browser.page(root / "index.html", width, 850, dark, known="Anchored content block not found") as page:
                 search(page, "jacobian")
             with browser.page(root / "index.html", width, 850, dark) as page:
-                before = page.js("document.documentElement.dataset.theme")
                 if width >= 960:  # else it is in the menu
+                    other = "light" if dark else "dark"
                     page.click(".theme-switch-button")
-                    until(page, "document.documentElement.dataset.mode !== 'auto'")
-                    page.click(".theme-switch-button")
-                    until(page, f"document.documentElement.dataset.theme !== '{before}'")
+                    until(page, f"document.querySelector('.theme-change-button[data-mode={other}]').checkVisibility()")
+                    page.click(f".theme-change-button[data-mode={other}]")
+                    until(page, f"document.documentElement.dataset.theme === '{other}'")
                     page.js("localStorage.clear()")
                     page.click(".version-menu summary")
                     until(page, f"document.querySelector('.version-menu li').innerText.startsWith('{root.name}')")

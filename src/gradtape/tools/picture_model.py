@@ -8,7 +8,7 @@ here refers to the tape afterwards. Invariant: the data is JSON, and its size is
 from __future__ import annotations
 
 import linecache
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ from gradtape.core.tensor import Tensor
 from gradtape.core.typing import Size
 from gradtape.functions.compiled import FUNCTION
 from gradtape.functions.numerics import finite
+from gradtape.ir.garbage import uncollected
 from gradtape.ir.printer import to_text
 from gradtape.ir.walk import walk
 from gradtape.ops.stop import ASSIGN, GRADIENT
@@ -30,7 +31,7 @@ from gradtape.tools.operands import program_of
 from gradtape.tools.picture_draft import UNNAMED, Draft, drafted
 from gradtape.tools.picture_sites import CodeSite, operands, user_frames
 from gradtape.tools.picture_tree import CallGroup, Folded, Item, LoopGroup, by_line, carried, folded, grown, leaves_of, numbered
-from gradtape.tools.picture_values import summary, why_no_values
+from gradtape.tools.picture_values import number, summary, why_no_values
 
 WHOLE = 2500  # records up to which every one gets a node of its own
 CLASSES = 800  # folded nodes up to which loops are shown as loops; beyond, lines stand for all that ran on them
@@ -54,6 +55,7 @@ class Model:
         return nodes
 
 
+@uncollected()
 def models(tape: GradientTape, targets: Sequence[Any] = ()) -> tuple[Model, Model]:
     """The model for the page and the folded one for text; the same for a long tape."""
     draft = drafted(tape, targets)
@@ -177,10 +179,12 @@ class _Maker:
             node["dtype"] = dtype
         sizes = [draft.gradients[r] for r in records if r in draft.gradients]
         if sizes:
-            node["gradient"] = sizes[-1] if len(sizes) == 1 else _largest(sizes)
+            norms = [length for length, _ in sizes]
+            node["gradient"] = {"norm": number(max(norms)), "max": number(max(largest for _, largest in sizes))}
+            if len(sizes) > 1:
+                node["gradient"]["last"] = number(norms[-1])
             if len(sizes) > 2 and not self.lines:
-                step = -(-len(sizes) // SERIES)
-                node["series"] = [size["norm"] for size in sizes[::step]]
+                node["series"] = [number(length) for length in norms[:: -(-len(norms) // SERIES)]]
 
     def _constants(self, record: Record) -> list[list[Any]]:
         """[slot, text] of the inputs no tape watches, as the source calls them."""
@@ -197,7 +201,7 @@ class _Maker:
         places, class_of, rounds = self.draft.places, self.class_of, self.flat.rounds
         count = len(self.draft.records)
         for sink, record in enumerate(self.draft.records):
-            end = class_of[sink]
+            end, within = class_of[sink], rounds.get(sink, ())
             for slot, node in enumerate(record.nodes):
                 source = -1 if node is None else places.get(node, -1)
                 if source < 0:
@@ -205,7 +209,8 @@ class _Maker:
                 if source >= count:
                     key = (-1 - (source - count), end, slot, 0)
                 else:
-                    loop = carried(rounds.get(source, ()), rounds.get(sink, ())) if rounds else 0
+                    before = rounds.get(source, ())
+                    loop = 0 if before is within else carried(before, within)
                     start = class_of[source]
                     if self.lines and start == end:
                         continue
@@ -353,8 +358,3 @@ def _shape_of(record: Record) -> tuple[Any, str | None]:
 
 def _dims(shape: Iterable[Size]) -> list[Any]:
     return [d if isinstance(d, int) else str(d) for d in shape]
-
-
-def _largest(sizes: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    key: Callable[[dict[str, Any]], float] = lambda size: float(size["norm"])  # noqa: E731
-    return {"norm": max(sizes, key=key)["norm"], "max": max(float(s["max"]) for s in sizes), "last": sizes[-1]["norm"]}

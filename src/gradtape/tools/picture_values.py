@@ -8,7 +8,7 @@ more gets a reason in words. Invariant: neither the tape nor its records are cha
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,24 +31,23 @@ SAMPLE = 1_000_000  # larger arrays are summarised from a regular sample of abou
 def saved_values(records: Sequence[Record]) -> dict[Record, Any]:
     """The value of each version that some record kept, where its shape leaves no doubt."""
     values: dict[Record, Any] = {}
+    plans: dict[Any, tuple[int, list[tuple[int, int]]]] = {}  # op → how many values its records keep; (which, of which input)
     for record in records:
-        op = record.op
-        if op is None or not record.saved or op.kind == "region":
+        op, saved, nodes = record.op, record.saved, record.nodes
+        if op is None or not saved or op.kind == "region":
             continue
-        entries = save_plan(op).entries
+        if op not in plans:
+            entries = save_plan(op).entries
+            plans[op] = len(entries), [(k, index) for k, (index, spec) in enumerate(entries) if not spec]
+        count, kept = plans[op]
         # A record under a memory limit keeps a recipe instead: it has no values to show.
-        if len(entries) != len(record.saved):
-            continue
-        for (index, spec), value in zip(entries, record.saved, strict=True):
-            if spec or value is None:
-                continue
-            if index < 0:
-                _note(values, record, value)
-            elif value.__class__ is tuple:  # a variadic input
-                for node, part in zip(record.nodes[index:], value, strict=False):
+        for k, index in kept if count == len(saved) else ():
+            value = saved[k]
+            if value.__class__ is tuple and index >= 0:  # a variadic input
+                for node, part in zip(nodes[index:], value, strict=False):
                     _note(values, node, part)
-            elif index < len(record.nodes):
-                _note(values, record.nodes[index], value)
+            elif value is not None and index < len(nodes):
+                _note(values, record if index < 0 else nodes[index], value)
     return values
 
 
@@ -59,17 +58,20 @@ def _note(values: dict[Record, Any], node: Record | None, value: object) -> None
 
 def saved_bytes(record: Record, counted: set[int]) -> int:
     """Bytes this record keeps that were not counted yet; arrays are often kept by several records."""
-    total = 0
-    values = [*record.saved]
+    total = _bytes(record.saved, counted)
     if record.attrs and record.op is not None and record.op.kind == "region":
-        values += record.attrs.get("saved") or ()
-    while values:
-        value = values.pop()
-        if isinstance(value, tuple):
-            values += value
-        elif isinstance(value, (np.ndarray, np.generic)) and id(value) not in counted:
+        total += _bytes(record.attrs.get("saved") or (), counted)
+    return total
+
+
+def _bytes(values: Iterable[Any], counted: set[int]) -> int:
+    total = 0
+    for value in values:
+        if isinstance(value, (np.ndarray, np.generic)) and id(value) not in counted:
             counted.add(id(value))
             total += value.nbytes
+        elif isinstance(value, tuple):
+            total += _bytes(value, counted)
     return total
 
 
@@ -109,64 +111,58 @@ def number(value: complex | np.number) -> Any:
 
 
 class _Heard(dict[Record, Any]):
-    """Cotangents by record that tell each one which the walk takes up."""
+    """Cotangents by record, which note the size of each one that the walk takes up."""
 
-    def __init__(self, seeds: dict[Record, Any], tell: Callable[[Record, Any], None]) -> None:
+    def __init__(self, seeds: dict[Record, Any], sizes: dict[Record, Any]) -> None:
         super().__init__(seeds)
-        self._tell = tell
+        self._sizes = sizes
 
     def pop(self, record: Record, default: object = None) -> Any:
-        cotangent = super().pop(record, None)
-        if cotangent is not None:
-            self._tell(record, cotangent)
+        cotangent = dict.pop(self, record, None)
+        if cotangent is not None and (size := norm(cotangent)) is not None:
+            self._sizes[record] = size
         return cotangent
 
 
-def norm(cotangent: object) -> dict[str, Any] | None:
+def norm(cotangent: object) -> tuple[float, float] | None:
     """Norm and largest entry of a cotangent; several outputs count together."""
     if isinstance(cotangent, (np.float32, np.float64)):
-        size = number(abs(cotangent))
-        return {"norm": size, "max": size}
+        size = abs(float(cotangent))
+        return size, size
     if cotangent.__class__ is SparseRows:
         cotangent = cotangent.values
     if isinstance(cotangent, (list, tuple)):
         parts = [n for n in (norm(part) for part in cotangent if part is not None) if n is not None]
         if not parts:
             return None
-        square = sum(float(p["norm"]) ** 2 for p in parts)
-        return {"norm": number(math.sqrt(square)), "max": number(max(float(p["max"]) for p in parts))}
+        return math.sqrt(sum(length**2 for length, _ in parts)), max(largest for _, largest in parts)
     array = np.asarray(innermost(cotangent))
     if array.dtype.kind not in "fc":
         return None
     if not array.size:
-        return {"norm": 0.0, "max": 0.0}
+        return 0.0, 0.0
     # In double precision: squares of large float32 numbers overflow.
     entries = np.abs(array.astype(np.complex128 if array.dtype.kind == "c" else np.float64, copy=False)).reshape(-1)
-    return {"norm": number(math.sqrt(float(np.dot(entries, entries)))), "max": number(entries.max())}
+    return math.sqrt(float(np.dot(entries, entries))), float(entries.max())
 
 
 @on_one_rank
 def gradient_sizes(
     tape: GradientTape, targets: dict[Record, Any], leaves: dict[Record, Record]
-) -> dict[Record, dict[str, Any]]:
+) -> dict[Record, tuple[float, float]]:
     """The size of the gradient of `targets` (version → dtype; each seeded with ones) at every record between them and the
     leaves (version → the one it counts with: versions of a variable are added up)."""
     records = tuple(tape.records)
     seeds = {node: np.ones(node.shape, dtype)[()] for node, dtype in targets.items()}
     wanted = set(leaves)
-    sizes: dict[Record, dict[str, Any]] = {}
-
-    def tell(record: Record, cotangent: object) -> None:
-        size = norm(cotangent)
-        if size is not None:
-            sizes[record] = size
+    sizes: dict[Record, tuple[float, float]] = {}
 
     with scope_of(NOBODY), np.errstate(all="ignore"):
         # As `tape.gradient` does it: plain products first, and masked ones only where these are not finite.
         for careful in (False, True):
             sizes.clear()
             cotangents = reverse_walk(
-                records, _Heard(seeds, tell), wanted,
+                records, _Heard(seeds, sizes), wanted,
                 binding(careful=careful or tape.records.complex, cut=tape._through is False),
                 visit=() if tape._memory is None else (tape._memory.prepare,),
             )  # fmt: skip
@@ -178,9 +174,7 @@ def gradient_sizes(
     for node, cotangent in cotangents.items():
         total = leaves[node]
         totals[total] = totals[total] + cotangent if total in totals else cotangent
-    for node, cotangent in totals.items():
-        tell(node, cotangent)
-    return sizes
+    return sizes | {node: size for node, cotangent in totals.items() if (size := norm(cotangent)) is not None}
 
 
 def target_nodes(tape: GradientTape, targets: Iterable[Any]) -> dict[Record, Any]:
