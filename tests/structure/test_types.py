@@ -3,6 +3,7 @@
 mypy always; pyright's engine where it is installed (`pip install basedpyright`, which `make check` does).
 """
 
+import inspect
 import json
 import re
 import runpy
@@ -11,8 +12,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import gradtape as gt
+from gradtape.tape import answers
 from tests.structure.modules import ROOT
 
 TYPED = ROOT / "tests" / "typed"
@@ -50,3 +54,17 @@ def test_pyright(tmp_path: Path) -> None:
     errors = [d for d in report["generalDiagnostics"] if d["severity"] == "error"]
     assert [d for d in errors if not d["file"].endswith("wrong.py")] == []
     assert {d["range"]["start"]["line"] + 1 for d in errors} == mistakes()
+
+
+def test_answers_of_a_tape_are_as_their_types_say() -> None:
+    with gt.GradientTape(persistent=True, profile=True, debug=True) as tape:
+        tape.watch(x := gt.constant([1.0, -2.0]))
+        with np.errstate(all="ignore"):
+            y = gt.reduce_sum(gt.sqrt(x))
+        square = gt.reduce_sum(x * x)
+    tape.gradient(y, x)
+    given = [tape.explain(y, x), tape.nan_report(), tape.profile(), tape.check(square, x), tape.picture(target=y)]
+    for answer in given:
+        protocol = getattr(answers, type(answer).__name__)
+        wanted = {*inspect.get_annotations(protocol), *(name for name in vars(protocol) if not name.startswith("_"))}
+        assert {name for name in wanted if not hasattr(answer, name)} == set()

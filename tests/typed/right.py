@@ -93,3 +93,16 @@ def filled(shape: Shape, number: TensorLike, dtype: DTypeLike = gt.float32) -> g
 
 
 assert_type(filled((2, 3), 1.0), gt.Tensor)
+
+with gt.GradientTape(persistent=True, profile=True, debug=True) as asked:
+    asked.watch(x)
+    energy = gt.reduce_sum(x * x)
+assert_type(asked.jacobian(energy, x), gt.Tensor)
+assert_type(asked.explain(energy, x).cause, str)
+assert_type(asked.picture(target=energy).text(), str)
+assert_type(asked.check(energy, x).ok, bool)
+report = asked.nan_report()
+if report is not None:
+    assert_type(report.location, str | None)
+asked.gradient(energy, x)
+assert_type(asked.profile().forward, float)

@@ -46,3 +46,7 @@ gt.grad(loss)(x, 2)  # wrong
 gt.value_and_grad(loss)()  # wrong
 gt.function(3)  # wrong
 gt.constant([1.0], dtyp=gt.float32)  # wrong
+tape.explain(y, x).reason  # wrong
+tape.nan_report().op  # wrong
+gt.maximum(x, x, x)  # wrong
+gt.reshape(x, 3, 1)  # wrong

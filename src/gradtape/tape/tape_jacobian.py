@@ -6,18 +6,18 @@ Also what a persistent tape keeps of an answer it did not record: how to run tha
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from gradtape import tree
 from gradtape.ad.backward import Step, gradients
 from gradtape.core.observers import SESSION
 from gradtape.core.record import Record, Recorder, current_scope, scope_of
-from gradtape.core.tensor import Tensor
+from gradtape.core.tensor import Readable, Tensor
 from gradtape.errors import InvalidArgumentError
 from gradtape.ir.types import TensorSpec
 from gradtape.ops.create import ones_like, zeros
 from gradtape.tape import jacobian
-from gradtape.tape.tape_messages import Source, UnconnectedGradients, check_source, one_target
+from gradtape.tape.tape_messages import Mode, Source, UnconnectedGradients, check_source, one_target
 from gradtape.tree import Structure
 from gradtape.variables.indexed_slices import total_of
 from gradtape.variables.variable import Variable
@@ -57,6 +57,16 @@ class JacobianMethods(Recorder):
             self, targets: list[Tensor], seeds: list[Tensor], flat: list[Any], recorded: bool = False
         ) -> list[Any]: ...
 
+    @overload
+    def jacobian(
+        self, target: Tensor | Variable, sources: Tensor | Readable, unconnected_gradients: Mode = ...,
+        parallel_iterations: int | None = None, experimental_use_pfor: bool = True,
+    ) -> Tensor: ...  # fmt: skip
+    @overload
+    def jacobian(
+        self, target: Tensor | Variable, sources: Structure, unconnected_gradients: Mode = ...,
+        parallel_iterations: int | None = None, experimental_use_pfor: bool = True,
+    ) -> Any: ...  # fmt: skip
     def jacobian(
         self, target: Tensor | Variable, sources: Structure,
         unconnected_gradients: UnconnectedGradients | str = UnconnectedGradients.NONE, parallel_iterations: int | None = None,
@@ -83,7 +93,7 @@ class JacobianMethods(Recorder):
         self, target: Tensor | Variable, source: Tensor | Variable,
         unconnected_gradients: UnconnectedGradients | str = UnconnectedGradients.NONE, parallel_iterations: int | None = None,
         experimental_use_pfor: bool = True,
-    ) -> Any:  # fmt: skip
+    ) -> Tensor:  # fmt: skip
         """The Jacobian of each example: target[b] depends on source[b] only; shape (b, target.shape[1:], source.shape[1:])."""
         mode = UnconnectedGradients(unconnected_gradients)
         self._unspent("batch_jacobian")

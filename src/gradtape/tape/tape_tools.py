@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from gradtape.core.observers import TOOLS, TapeObserver
+from gradtape.core.tensor import Readable, Tensor
 from gradtape.tree import Structure
+
+if TYPE_CHECKING:  # nothing needs it at run time
+    from gradtape.tape.answers import CheckResult, Explanation, NanReport, Picture, Profile
 
 
 class ToolMethods:
@@ -17,6 +21,10 @@ class ToolMethods:
         _observers: list[TapeObserver]
         slow: bool
 
+    @overload
+    def explain(self, target: Structure, source: Tensor | Readable) -> Explanation: ...
+    @overload
+    def explain(self, target: Structure, source: Structure) -> Any: ...
     def explain(self, target: Structure, source: Structure) -> Any:
         """Why the gradient of `target` with respect to `source` is what it is: one cause, the line, and the cure.
 
@@ -35,7 +43,7 @@ class ToolMethods:
         """
         return TOOLS["explain"](self, target, source)
 
-    def nan_report(self) -> Any:
+    def nan_report(self) -> NanReport | None:
         """Where the first NaN or infinity came from, forward or backward; None when what was asked for is finite.
 
         The answer has `phase` ("forward" or "backward"), `op`, `location` ("file.py:12"), `indices` and `inputs` (the values
@@ -55,7 +63,7 @@ class ToolMethods:
         """
         return TOOLS["nan_report"](self)
 
-    def profile(self) -> Any:
+    def profile(self) -> Profile:
         """Time and saved bytes by line of the user's code, of a tape made with `GradientTape(profile=True)`.
 
         The answer prints as a table and shows as one in a notebook; `rows` has the same as data, the slowest first: location,
@@ -75,7 +83,7 @@ class ToolMethods:
         """
         return TOOLS["profile"](self)
 
-    def check(self, target: Structure, sources: Structure) -> Any:
+    def check(self, target: Structure, sources: Structure) -> CheckResult:
         """Compare the gradient of this very run with finite differences, on a tape made with `GradientTape(debug=True)`.
 
         The record is repeated in float64. The answer is true in a condition when nothing is wrong; printed, it names the
@@ -98,7 +106,7 @@ class ToolMethods:
         """
         return TOOLS["check"](self, target, sources)
 
-    def picture(self, path: str | PathLike[str] | None = None, target: Structure = None) -> Any:
+    def picture(self, path: str | PathLike[str] | None = None, target: Structure = None) -> Picture:
         """The recorded graph as one self-contained HTML page, written to `path` when one is given.
 
         The answer has `html`, `save(path)`, `text()`, `dot()` and `json()`; a notebook shows it. Loops are folded. A one-shot

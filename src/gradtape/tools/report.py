@@ -26,7 +26,7 @@ from gradtape.tape.gradient_tape import GradientTape
 from gradtape.tools.picture import Picture
 from gradtape.tools.picture_model import models
 from gradtape.tools.picture_sites import CodeSite, Sites, call_arguments, is_named, names_of, user_frames
-from gradtape.tools.profile import Profiler
+from gradtape.tools.profile import Profiler, profile
 from gradtape.tools.profile_table import Profile
 from gradtape.variables.variable import Variable
 
@@ -258,7 +258,7 @@ class Collector:
         if entry.picture is None:
             self._draw(entry, tape, ())
         if _profiled(tape):
-            self._add_profile(entry, tape.profile())
+            self._add_profile(entry, profile(tape))
 
     def _place(self, entries: dict[Any, Any], make: Callable[[CodeSite], Any]) -> Any:
         """The entry for the line of the user's that runs now; None when there are too many."""
