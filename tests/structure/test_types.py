@@ -65,6 +65,6 @@ def test_answers_of_a_tape_are_as_their_types_say() -> None:
     tape.gradient(y, x)
     given = [tape.explain(y, x), tape.nan_report(), tape.profile(), tape.check(square, x), tape.picture(target=y)]
     for answer in given:
-        protocol = getattr(answers, type(answer).__name__)
+        protocol = getattr(answers, f"{type(answer).__name__}Like")
         wanted = {*inspect.get_annotations(protocol), *(name for name in vars(protocol) if not name.startswith("_"))}
         assert {name for name in wanted if not hasattr(answer, name)} == set()

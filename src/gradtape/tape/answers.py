@@ -10,7 +10,7 @@ from os import PathLike
 from typing import Any, Protocol
 
 
-class Explanation(Protocol):
+class ExplanationLike(Protocol):
     """Why a target and a source are connected, or not; printed, it shows the line too."""
 
     cause: str  # one word of a fixed list; "connected" if there is a gradient
@@ -18,7 +18,7 @@ class Explanation(Protocol):
     message: str
 
 
-class NanReport(Protocol):
+class NanReportLike(Protocol):
     """The first operation that made something non-finite; printed, it is a few lines with the cure."""
 
     phase: str  # "forward" or "backward"
@@ -29,7 +29,7 @@ class NanReport(Protocol):
     message: str
 
 
-class Profile(Protocol):
+class ProfileLike(Protocol):
     """Time and bytes by line of the user's code, the slowest first; printed, it is a table."""
 
     rows: Sequence[Any]  # each with location, op, count, forward, backward, bytes, share
@@ -38,7 +38,7 @@ class Profile(Protocol):
     bytes: int
 
 
-class CheckResult(Protocol):
+class CheckResultLike(Protocol):
     """The gradient beside finite differences: true if nothing is wrong; printed, it says what is."""
 
     ok: bool
@@ -48,13 +48,13 @@ class CheckResult(Protocol):
     wrong: Sequence[Any]
 
 
-class Picture(Protocol):
+class PictureLike(Protocol):
     """The graph of a tape; a notebook shows it."""
 
     path: str | None
     html: str
 
-    def save(self, path: str | PathLike[str]) -> Picture: ...
+    def save(self, path: str | PathLike[str]) -> PictureLike: ...
     def text(self) -> str: ...
     def dot(self) -> str: ...
     def json(self) -> str: ...

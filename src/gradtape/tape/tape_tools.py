@@ -10,7 +10,7 @@ from gradtape.core.tensor import Readable, Tensor
 from gradtape.tree import Structure
 
 if TYPE_CHECKING:  # nothing needs it at run time
-    from gradtape.tape.answers import CheckResult, Explanation, NanReport, Picture, Profile
+    from gradtape.tape.answers import CheckResultLike, ExplanationLike, NanReportLike, PictureLike, ProfileLike
 
 
 class ToolMethods:
@@ -22,7 +22,7 @@ class ToolMethods:
         slow: bool
 
     @overload
-    def explain(self, target: Structure, source: Tensor | Readable) -> Explanation: ...
+    def explain(self, target: Structure, source: Tensor | Readable) -> ExplanationLike: ...
     @overload
     def explain(self, target: Structure, source: Structure) -> Any: ...
     def explain(self, target: Structure, source: Structure) -> Any:
@@ -43,7 +43,7 @@ class ToolMethods:
         """
         return TOOLS["explain"](self, target, source)
 
-    def nan_report(self) -> NanReport | None:
+    def nan_report(self) -> NanReportLike | None:
         """Where the first NaN or infinity came from, forward or backward; None when what was asked for is finite.
 
         The answer has `phase` ("forward" or "backward"), `op`, `location` ("file.py:12"), `indices` and `inputs` (the values
@@ -63,7 +63,7 @@ class ToolMethods:
         """
         return TOOLS["nan_report"](self)
 
-    def profile(self) -> Profile:
+    def profile(self) -> ProfileLike:
         """Time and saved bytes by line of the user's code, of a tape made with `GradientTape(profile=True)`.
 
         The answer prints as a table and shows as one in a notebook; `rows` has the same as data, the slowest first: location,
@@ -83,7 +83,7 @@ class ToolMethods:
         """
         return TOOLS["profile"](self)
 
-    def check(self, target: Structure, sources: Structure) -> CheckResult:
+    def check(self, target: Structure, sources: Structure) -> CheckResultLike:
         """Compare the gradient of this very run with finite differences, on a tape made with `GradientTape(debug=True)`.
 
         The record is repeated in float64. The answer is true in a condition when nothing is wrong; printed, it names the
@@ -106,7 +106,7 @@ class ToolMethods:
         """
         return TOOLS["check"](self, target, sources)
 
-    def picture(self, path: str | PathLike[str] | None = None, target: Structure = None) -> Picture:
+    def picture(self, path: str | PathLike[str] | None = None, target: Structure = None) -> PictureLike:
         """The recorded graph as one self-contained HTML page, written to `path` when one is given.
 
         The answer has `html`, `save(path)`, `text()`, `dot()` and `json()`; a notebook shows it. Loops are folded. A one-shot
