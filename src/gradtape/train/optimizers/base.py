@@ -304,13 +304,15 @@ class Optimizer(Hinting):
                 f"{self.name}: the loss is a tensor, so minimize needs the tape that recorded it: "
                 "minimize(loss, variables, tape=tape); or give a function that computes the loss"
             )
+        if isinstance(var_list, Variable):
+            raise TypeError(
+                f"{self.name}: var_list is one variable, not a list of them: minimize(loss, [{var_list.name[:-2]}])"
+            )
         if callable(loss):
             tape = GradientTape() if tape is None else tape
             with tape:
-                loss = loss()
-                variables = list(var_list()) if callable(var_list) else list(var_list)
-        else:
-            variables = list(var_list()) if callable(var_list) else list(var_list)
+                loss = loss()  # which may make variables
+        variables = list(var_list() if callable(var_list) else var_list)
         return list(zip(tape.gradient(loss, variables), variables, strict=True))  # type: ignore[union-attr]
 
     # -- on bare arrays ------------------------------------------------------------------------------------------
