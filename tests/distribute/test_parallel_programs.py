@@ -36,10 +36,15 @@ def test_programs_of_the_zoo_in_data_parallelism(request: pytest.FixtureRequest)
     options = ("--all",) if everything() else ()
     alone, together = results(ZOO, 1, *options), results(ZOO, 3, *options)
     assert alone.keys() == together.keys()
-    for name, modes in alone.items():
-        for mode, expected in modes.items():
-            for one, other in zip(expected, together[name][mode], strict=True):
-                np.testing.assert_allclose(other, one, rtol=1e-9, atol=1e-9, err_msg=f"{name}, {mode}")
+    differ = [
+        f"{name}, {mode}: {one} on one rank, {other} on three"
+        for name, modes in alone.items()
+        for mode, expected in modes.items()
+        for one, other in zip(expected, together[name][mode], strict=True)
+        if not np.allclose(other, one, rtol=1e-9, atol=1e-9, equal_nan=True)
+    ]
+    assert differ == []
+    assert sum(map(bool, alone.values())) > 0.9 * len(alone)  # the others draw random numbers
 
 
 def test_ranks_bound_to_cores_of_their_own_are_not_crowded() -> None:
