@@ -27,7 +27,7 @@ CASES = {
     "ends_early": rf"rank 0 waits in all_reduce sum of float32\[\] at .*{HERE} for rank 1, which has come to the end",
     "exits": r"rank 0 waits in all_reduce sum of float32\[\] at .* for rank 1, which has come to the end",
     "compiled_raises": r"\[rank 1 of 2 failed at .*\][\s\S]*ValueError: rank one gives up",
-    "compiled_ends_early": rf"rank 0 waits in a compiled program at .*{HERE} for rank 1, which has come to the end",
+    "compiled_ends_early": rf"rank 0 waits in a compiled program \(.*\) at .*{HERE} for rank 1, which has come to the end",
     "number_that_differs": r"on rank \d the target is \S+, on another rank it is not\. It was computed from",
     "other_operation": rf"{SAME}rank 0 calls all_reduce sum of float64\[3\] at .*{HERE}; rank 1 calls broadcast from 0 ",
     "other_shape": rf"{SAME}rank 0 calls all_reduce sum of float64\[3\] at .*; rank 1 calls all_reduce sum of float64\[4",
@@ -35,8 +35,8 @@ CASES = {
     "other_dtype_of_a_message": rf"rank 1 calls recv from 0 of float32\[3\] at .*{HERE}, but rank 0 calls send to 1 of f",
     "message_and_sum": rf"{STUCK}rank 0 in all_reduce sum of float64\[3\] at .*{HERE}; rank 1 in recv from 0 .*{HERE}",
     "message_nobody_takes": rf"messages were sent to rank 1 that it did not receive: rank 0's send to 1 .*{HERE}",
-    "other_program": rf"{SAME}rank 0 calls a compiled program at .*{HERE}; rank 1 calls a compiled program at .*{HERE}",
-    "other_shape_in_a_program": rf"{SAME}rank 0 calls a compiled program at .*{HERE}; rank 1 calls a compiled program at",
+    "other_program": rf"{SAME}rank 0 calls a compiled program \(all_sum of .*\) at .*{HERE}; rank 1 .*all_stack of .*{HERE}",
+    "other_shape_in_a_program": rf"{SAME}rank 0 calls .* \(scan 4\(all_sum of float64\[3\]\)\) at .*{HERE}; rank 1 .*\[4\]",
     "other_length": rf"{STUCK}rank 0 in the end of a compiled program after 5 operations .*; rank 1 in all_sum at .*{HERE}",
     "other_turns": rf"{SAME}rank 0 calls the end of a compiled program after 10 operations between ranks .*{HERE}",
     "assigned_without_aggregation": r"assign: inside Strategy.run, variable '\S+' would get a value that may differ",
@@ -79,6 +79,28 @@ def test_a_killed_rank_ends_all() -> None:
         os.kill(int(process.stdout.readline()), signal.SIGKILL)
         process.communicate(timeout=PATIENCE)
         assert process.returncode != 0
+
+
+@needs_ranks
+@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="who dies first is seen on Linux only")
+def test_the_launcher_says_who_was_killed_and_where(tmp_path: Path) -> None:
+    script = tmp_path / "dies.py"
+    script.write_text(
+        "import os, signal, sys\nimport gradtape as gt\nfor i in range(9):\n    gt.distribute.all_reduce(1.0)\n"
+        "    if i == 5 and gt.distribute.rank() == 1:\n"
+        "        os.kill(os.getpid(), signal.SIGKILL) if sys.argv[1] == 'killed' else sys.exit('gives up')\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    said = {}
+    for way in ("killed", "ends"):
+        command = [sys.executable, "-m", "gradtape.tools.cli", "launch", "-n", "2", str(script), way]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=PATIENCE)
+        assert done.returncode != 0
+        said[way] = done.stderr
+    assert re.search(
+        r"gradtape launch: .*rank 1 was killed.*rank 1: all_reduce sum of float32\[\] at .*dies\.py:4", said["killed"]
+    )
+    assert "was killed" not in said["ends"]  # it has spoken, or who waits for it has
 
 
 @needs_ranks

@@ -12,11 +12,13 @@ import io
 import sys
 import time
 import traceback
+from pathlib import Path
 from types import TracebackType
 
 from gradtape.distribute.mpi_world import MpiWorld
 from gradtape.distribute.rank_errors import RankError
 
+_LIBRARY = str(Path(__file__).parents[1])
 _GRACE = 0.5  # seconds for what was printed to get through before MPI ends all processes
 
 
@@ -32,7 +34,8 @@ def watch_over(world: MpiWorld) -> None:
         if not issubclass(kind, (Exception, KeyboardInterrupt)):
             before(kind, error, trace)
         else:
-            where = traceback.extract_tb(trace)
+            frames = list(traceback.extract_tb(trace))
+            where = [frame for frame in frames if not frame.filename.startswith(_LIBRARY)] or frames  # the user's line
             place = f" at {where[-1].filename}:{where[-1].lineno}" if where else ""
             text = "".join(traceback.format_exception(kind, error, trace))
             sys.stderr.write(f"[rank {world.rank} of {world.size} failed{place}]\n{text}")
@@ -45,13 +48,20 @@ def watch_over(world: MpiWorld) -> None:
 
 
 def _abort(world: MpiWorld) -> None:
+    _say_last(world, failed=True)
     atexit.unregister(_end)  # MPI may come back from here by leaving the process as any other
     time.sleep(_GRACE)
     world.mpi.COMM_WORLD.Abort(1)
 
 
+def _say_last(world: MpiWorld, failed: bool = False) -> None:
+    if world.notes is not None:
+        world.notes.end(failed)
+
+
 def _end(world: MpiWorld) -> None:
     """The program of this rank is over: say so, and leave MPI together with the others."""
+    _say_last(world)
     sys.stdout.flush()
     world.watch.say_ended("has come to the end of its program")
     problem = ""

@@ -15,8 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from gradtape.config import launch_folder
 from gradtape.core.typing import Array
 from gradtape.distribute.agreement import Agreement, post_of
+from gradtape.distribute.last_words import LastWords
 from gradtape.distribute.native_mpi import NativeMpi, native_mpi
 from gradtape.distribute.rank_errors import DOWNWARDS, UPWARDS, ProgramStatement, RankError, Statement
 from gradtape.distribute.traffic import LineTraffic, Traffic, by_line
@@ -51,6 +53,8 @@ class MpiWorld(OneRank):
         self.agreement = Agreement(self)
         self.debug = False  # whether every operation of compiled programs is compared, too
         self.traffic = Traffic()
+        folder = launch_folder()
+        self.notes = LastWords(folder, self.rank) if folder else None
         self._abandoned: Any = None  # memory of an operation that failed: MPI may still write there
 
     @functools.cached_property
@@ -84,6 +88,8 @@ class MpiWorld(OneRank):
     def agree(self, statement: ProgramStatement) -> None:
         """Compare what compiled programs do."""
         begun = time.perf_counter()
+        if self.notes is not None:
+            self.notes.note(statement)
         self.agreement.settled(statement, self.agreement.posted(statement))
         self.traffic.total.waited += time.perf_counter() - begun
 
@@ -94,6 +100,8 @@ class MpiWorld(OneRank):
 
     def _run(self, statement: Statement, post: Callable[[], tuple[Any, ...]]) -> None:
         begun = time.perf_counter()
+        if self.notes is not None:
+            self.notes.note(statement)
         try:
             # first: libraries end the process if they get data of other types than they were told
             self.agreement.settled(statement, self.agreement.posted(statement))

@@ -29,6 +29,9 @@ _DTYPES = {
 }  # fmt: skip
 
 
+_SHOWN = 200  # characters of what a program exchanges
+
+
 class NativeMpi:
     """What native code needs to know of MPI."""
 
@@ -45,6 +48,7 @@ class NativeMpi:
         }  # fmt: skip
         self.places = {name: i for i, name in enumerate(handles)}
         self._table = (ctypes.c_uint64 * len(handles))(*[mpi._handleof(thing) & (1 << 64) - 1 for thing in handles.values()])
+        self._texts: dict[int, str] = {}  # of programs, by their digests: said where ranks differ
         self._nobody = int(mpi.PROC_NULL)
         self.in_place = int(mpi.IN_PLACE)  # in the place of an operand: it is where the result will be
         self._done = (ctypes.c_int64 * 2)()  # operations of branches and loops: a digest of which, and how many
@@ -59,11 +63,15 @@ class NativeMpi:
 
     def exchanges(self, block: Block) -> ProgramExchanges:
         """What a program exchanges with other ranks, messages left out."""
-        return ProgramExchanges(block)
+        exchanges = ProgramExchanges(block)
+        self._texts[exchanges.digest] = exchanges.text
+        return exchanges
 
     def begins(self, digest: int, line: str) -> None:
         """A program begins: all ranks must run one with the same operations between them."""
-        self._world.agree(ProgramStatement("a compiled program", line, digest))
+        text = self._texts.get(digest, "")
+        shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]} …"
+        self._world.agree(ProgramStatement(f"a compiled program ({shown})" if shown else "a compiled program", line, digest))
 
     def ends(self, line: str) -> None:
         """A program ends whose values decided which operations ran: they must have been the same on all ranks."""

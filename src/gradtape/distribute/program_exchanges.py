@@ -28,7 +28,7 @@ class ProgramExchanges:
         return crc32(self.text.encode())
 
     def _read(self, block: Block, uncertain: bool) -> str:
-        return "".join([self._of(operation, uncertain) for operation in block.operations])
+        return "; ".join(filter(None, [self._of(operation, uncertain) for operation in block.operations]))
 
     def _of(self, operation: Operation, uncertain: bool) -> str:
         op = POSTED.get(operation.op, operation.op)
@@ -38,7 +38,8 @@ class ProgramExchanges:
             self.first = self.first or operation
             type = operation.operands[0].type
             sizes = [size if isinstance(size, int) else "?" for size in type.shape]
-            text = f"{op.name} {type.dtype.name}{sizes} {sorted(operation.attrs.items())};"
+            attrs = "".join(f", {name} {value}" for name, value in sorted(operation.attrs.items()))
+            text = f"{op.name} of {type.dtype.name}{sizes}{attrs}"
             if uncertain:
                 self.uncertain[operation] = crc32(text.encode())
             return text
@@ -48,4 +49,4 @@ class ProgramExchanges:
         length = operation.attrs.get("length")
         known = operation.op in (CALL, CUSTOM) or (operation.op is SCAN and isinstance(length, int))
         inner = "|".join([self._read(region, uncertain or not known) for region in operation.regions.values()])
-        return f"{operation.op.name} {length}({inner})" if inner.strip("|") else ""
+        return f"{operation.op.name} {length or ''}({inner})" if inner.strip("|") else ""

@@ -264,7 +264,10 @@ def halo_exchange(x: TensorLike, width: int = 1, axis: Axis = 0, periodic: bool 
     place = normal_axis(axis, x.ndim, "halo_exchange")
     length = x.shape[place]
     if width < 1 or (isinstance(length, int) and width > length):
-        raise InvalidArgumentError(f"halo_exchange: width must be from 1 to the {length} entries of axis {place}, got {width}")
+        raise InvalidArgumentError(
+            f"halo_exchange: width must be at least 1 and at most the {length} entries that this rank's block has along axis "
+            f"{place}, got {width}; use fewer ranks, or blocks that are large enough on all of them"
+        )
     before = (slice(None),) * place
     edges = swap_edges(stack([x[(*before, slice(0, width))], x[(*before, slice(-width, None))]]), periodic=bool(periodic))
     return concat([edges[0], x, edges[1]], place)
