@@ -10,7 +10,7 @@ Runs after all passes that reason about values and before `bufferize`, which fin
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -112,7 +112,7 @@ def _split(steps: list[Step], at: int) -> list[Step]:
     for step in steps[at + 1 :]:
         kind, operation = step
         effect = kind != "await" and has_effect(operation)
-        if any(value in late for value in _needs(step)) or (effect and ordered) or not _stays(step):
+        if (kind != "await" and not late.isdisjoint(operation.operands)) or (effect and ordered) or not _stays(step):
             late.update(operation.results)
             ordered = ordered or effect
             continue
@@ -124,11 +124,6 @@ def _split(steps: list[Step], at: int) -> list[Step]:
     chosen = meanwhile[:work]
     taken = set(chosen)
     return [*steps[:at], ("post", exchange), *chosen, ("await", exchange), *(s for s in steps[at + 1 :] if s not in taken)]
-
-
-def _needs(step: Step) -> Iterator[Value]:
-    if step[0] != "await":
-        yield from step[1].operands
 
 
 def _stays(step: Step) -> bool:

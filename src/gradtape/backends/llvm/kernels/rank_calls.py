@@ -82,17 +82,11 @@ class _Exchange:
     def count(self, elements: Index) -> str:
         return f"i32 {self.w.let(f'trunc i64 {elements} to i32')}"
 
-    def call(self, name: str, *arguments: str) -> None:
-        """Post a request."""
-        types = ", ".join(argument.split(" ")[0] for argument in arguments)
-        self.scope.program.module.declare(f"gt_{name}", f"i32 ({types}, ptr)")
-        request = self.w.at(self.kind, self.requests, self.posted)
-        self.posted += 1
-        status = self.w.let(f"call i32 @gt_{name}({', '.join(arguments)}, ptr {request})")
-        self.scope.program.fail_if(self.w.let(f"icmp ne i32 {status}, 0"), self.operation)
-
-    def block(self, name: str, *arguments: str) -> None:
-        """Call a function that ends when all ranks have called it."""
+    def call(self, name: str, *arguments: str, posts: bool = True) -> None:
+        """Call a function of MPI, which posts a request, or ends when all ranks have called it."""
+        if posts:
+            arguments = (*arguments, f"ptr {self.w.at(self.kind, self.requests, self.posted)}")
+            self.posted += 1
         types = ", ".join(argument.split(" ")[0] for argument in arguments)
         self.scope.program.module.declare(f"gt_{name}", f"i32 ({types})")
         status = self.w.let(f"call i32 @gt_{name}({', '.join(arguments)})")
@@ -169,7 +163,7 @@ def _all_reduce(code: _Exchange) -> None:
     if code.later or code.mpi.crowded or code.operation in code.scope.program.exchanges.uncertain:
         code.call("MPI_Iallreduce", *arguments)
     else:  # nearly half the time for a few numbers; all ranks come here, since they run the same program
-        code.block("MPI_Allreduce", *arguments)
+        code.call("MPI_Allreduce", *arguments, posts=False)
 
 
 def _ends(code: _Exchange) -> Sequence[str]:
