@@ -73,9 +73,8 @@ def _schedule(operations: Sequence[Operation]) -> list[Step]:
 
 
 def _is_worth_splitting(operation: Operation) -> bool:
-    if operation.op not in HALVES or not operation.operands[0].type.shape:
-        return False
-    return operation.op is not ALL_SUM or _size(operation.operands[0]) >= _LONG_SUM
+    arrays = operation.op in HALVES and bool(operation.operands[0].type.shape)
+    return arrays and (operation.op is not ALL_SUM or _size(operation.operands[0]) >= _LONG_SUM)
 
 
 def _size(value: Value) -> int:
@@ -112,7 +111,7 @@ def _split(steps: list[Step], at: int) -> list[Step]:
     for step in steps[at + 1 :]:
         kind, operation = step
         effect = kind != "await" and has_effect(operation)
-        if (kind != "await" and not late.isdisjoint(operation.operands)) or (effect and ordered) or not _stays(step):
+        if (kind != "await" and not late.isdisjoint(operation.operands)) or (effect and ordered) or not _stays(operation):
             late.update(operation.results)
             ordered = ordered or effect
             continue
@@ -126,16 +125,12 @@ def _split(steps: list[Step], at: int) -> list[Step]:
     return [*steps[:at], ("post", exchange), *chosen, ("await", exchange), *(s for s in steps[at + 1 :] if s not in taken)]
 
 
-def _stays(step: Step) -> bool:
+def _stays(operation: Operation) -> bool:
     """Whether nothing in an operation can leave the program."""
-    operation = step[1]
-    if operation.op in HALVES:
-        return True
     closed = not operation.regions and callee_of(operation) is None
-    return closed and operation.op.fails is Fails.NEVER and not operation.op.effect
+    return operation.op in HALVES or (closed and operation.op.fails is Fails.NEVER and not operation.op.effect)
 
 
 def _takes_time(operation: Operation) -> bool:
-    if operation.op.kind in _RECIPES and operation.op is not REDUCE_SUM:
-        return False
-    return max(map(_size, (*operation.operands, *operation.results)), default=0) >= _LARGE
+    works = operation.op.kind not in _RECIPES or operation.op is REDUCE_SUM
+    return works and max(map(_size, (*operation.operands, *operation.results)), default=0) >= _LARGE
