@@ -23,6 +23,8 @@ PARTS, PROGRAMS = 10, 3  # of `--programs 100`: 30 programs in `make test`, 300 
 
 STATE = """
 import gradtape as gt
+import numpy as np
+import random
 from collections import Counter, deque
 
 
@@ -43,6 +45,7 @@ def push(items, value):
 
 numbers, tensors, table, names = [1, 2.5, 3], [gt.constant(0.25), gt.constant(1.5)], {"k": 2, "mode": "a"}, {"a"}
 queue, box, counts, total, word, inner = deque([1, 2], maxlen=4), Box(), Counter(), 1, "a", {"rows": [[1.0], [2.0, 3.0]]}
+array, grid = np.array([3.0, 1.0, 2.0]), np.ones((2, 3), np.float32)
 """
 
 READS = [
@@ -61,6 +64,10 @@ READS = [
     "y = y + sum([*tensors])", "for v, w in zip(tensors, numbers): y = y + v * w",
     "for v in table.values(): y = y + (len(v) if isinstance(v, str) else 1.0)",
     "for i, v in enumerate(tensors): y = y + gt.sin(v) * i", "y = y + sum(map(gt.sin, tensors + [x]))",
+    "y = y + gt.reduce_sum(x * array)", "y = y + x * array[0]", "y = y + x * float(array.sum())", "for v in array: y = y + v",
+    "y = y * (1.5 if array[0] > 2 else 0.5)", "y = y + gt.reduce_sum(grid @ gt.stack([x, x, y]))", "y = y + np.linalg.norm(grid)",
+    "part = grid[1:]; y = y + gt.reduce_sum(x * part)", "y = y + gt.reduce_sum(grid.T * x)", "y = y + x * sorted(array)[0]",
+    "y = y + gt.reduce_sum(np.sort(array) * x)", "view = array; y = y + x * (view - 1.0)[0] + gt.reduce_sum(view * x)",
     "y = y + (box.h[-1] if box.h else 1.0)", "y = y + (tensors[0] if tensors[0] is tensors[-1] else x)",
 ]  # fmt: skip
 WRITES = [
@@ -76,6 +83,9 @@ WRITES = [
     "box.n += 1", "box.mode = 'b' if box.mode == 'a' else 'a'", "box.t = box.t * x", "box.push(y)", "box.h.append(1.0)",
     "counts['c'] += 1", "total += 1", "word = 'b' if word == 'a' else 'a'", "inner['rows'][0].append(1.0)",
     "inner['rows'] = inner['rows'][::-1]",
+    "array[0] += 1", "array *= 2", "array[:] = array[::-1]", "part = array[1:]; part += 1", "np.add(array, 1, out=array)",
+    "array.sort()", "array = array + 1", "grid[1, 1] = 5", "grid.fill(grid[0, 0] + 1)", "np.add.at(array, [0, 0], 1.0)",
+    "np.copyto(grid, grid[:, ::-1].copy())", "random.Random(0).shuffle(array)",
 ]  # fmt: skip
 OUTSIDE = [  # what the caller does between two calls; y and x are tensors there too
     "numbers = [1, 2.5, 3]", "numbers = list(numbers)", "tensors = [gt.constant(2.0), gt.constant(3.0)]",
@@ -83,6 +93,7 @@ OUTSIDE = [  # what the caller does between two calls; y and x are tensors there
     "tensors[-1] = gt.constant(4.0)", "box.t = tensors[0]", "box.t = gt.constant(0.75)", "table = {'k': 5, 'mode': 'b'}",
     "table['mode'] = 'a'", "box = Box()", "queue = deque([5], maxlen=2)", "names = {'b', 'c'}", "word = 'b'", "total = 2.5",
     "tensors[0][...] = 0.125", "box.t[...] = 0.625",
+    "array = np.array([5.0, 4.0, 6.0])", "array[1] = 9", "grid[0] -= 1", "grid = np.ones((2, 3), np.float32)", "array -= 1",
     "counts.clear()", "inner = {'rows': [[1.0]]}", "numbers[0] = 1", "del box.h[:]",
 ]  # fmt: skip
 
@@ -97,7 +108,7 @@ def _program(rng: random.Random) -> str:
 
 
 def _function(name: str, lines: list[str]) -> str:
-    names = "global numbers, tensors, table, names, queue, box, counts, total, word, inner"
+    names = "global numbers, tensors, table, names, queue, box, counts, total, word, inner, array, grid"
     return f"\n\ndef {name}(x):\n    " + "\n    ".join([names, "y = x * 1.0", *lines]) + "\n"
 
 
@@ -109,7 +120,7 @@ def _shown(value: Any) -> Any:
     if type(value).__name__ == "Box":
         return _shown(vars(value))
     if isinstance(value, (gt.Tensor, np.ndarray, float, int)):
-        return round(float(value), 4)
+        return np.round(np.asarray(value, np.float64), 4).tolist()
     return sorted(value) if isinstance(value, set) else value
 
 
@@ -128,7 +139,7 @@ def _history(module: dict[str, Any], run: Any, calls: int) -> list[Any]:
     return seen
 
 
-STATE_NAMES = ("numbers", "tensors", "table", "names", "queue", "box", "counts", "total", "word", "inner")
+STATE_NAMES = ("numbers", "tensors", "table", "names", "queue", "box", "counts", "total", "word", "inner", "array", "grid")
 
 
 @pytest.mark.parametrize("part", range(PARTS))

@@ -181,9 +181,8 @@ class Guards:
             again = read
         # a copy: the array may be changed in place, and that is what has to be noticed
         kept = np.array(value)
-        form = (kept.shape, kept.dtype, kept.tobytes())
         entry = _Read("array", None, again, None, label)
-        entry.expected = _Expected(lambda now: _content(now) == form, _array_text(kept), _GONE)
+        entry.expected = _Expected(lambda now: same_bits(now, kept), _array_text(kept), _GONE)
         entry.where = user_location()
         self._reads.setdefault(("array", id(read)), entry)
         self._alive.append(read)
@@ -330,8 +329,13 @@ def _is_exact(value: Any) -> bool:
     return kind is int or kind is str or kind is bool or value is None or (kind is float and value == value and value != 0)
 
 
-def _content(array: Any) -> Any:
-    return (array.shape, array.dtype, array.tobytes()) if isinstance(array, np.ndarray) else None
+def same_bits(array: Any, other: np.ndarray[Any, Any]) -> bool:
+    """Whether something is an array of the same type and content; zeros of either sign differ, NaN is itself."""
+    if not isinstance(array, np.ndarray) or array.shape != other.shape or array.dtype != other.dtype:
+        return False
+    if array.flags.c_contiguous and other.flags.c_contiguous and array.dtype.kind in "biufc" and array.size:
+        return memoryview(array).cast("B") == memoryview(other).cast("B")  # where they are: no copies at each call
+    return array.tobytes() == other.tobytes()
 
 
 def _array_text(array: np.ndarray[Any, Any]) -> str:

@@ -22,6 +22,7 @@ from gradtape.core.record import SCOPE
 from gradtape.core.tensor import Readable, Tensor, box
 from gradtape.errors import InvalidArgumentError
 from gradtape.functions.compiled import Compiled
+from gradtape.functions.outside_arrays import NumpyContent, itself
 from gradtape.functions.outside_containers import CHANGEABLE, AtStart, guard_start, only_longer, pairs, places_at_start
 from gradtape.functions.stages import traced_program
 from gradtape.functions.staging.absent import is_absent, whole
@@ -248,8 +249,7 @@ def _captured(capture: Capture) -> Any:
     if tracer is None or not (value.__class__ is Tensor or isinstance(value, np.ndarray)):
         return capture.tensor()
     if isinstance(value, np.ndarray):
-        tracer.arrays.setdefault(id(value), (value, capture.read))
-        return tracer.array_input(value)
+        return tracer.array_input(tracer.arrays.met(value, capture.read))
     return tracer.stand_in(value, capture.read, capture.label)
 
 
@@ -314,6 +314,7 @@ class _Collector:
         return self.places[value]
 
     def template(self, value: Any, label: str, number: type | None = None, numbers: bool = False) -> Any:
+        value = itself(value)
         if is_absent(value):
             if not numbers:
                 raise InvalidArgumentError(
@@ -371,9 +372,8 @@ def finished(tracer: Any, result: Any, stand_ins: Sequence[Any], function: Any, 
     block.operations[:0] = tracer.lifting.constants
     block.give(outputs=collector.outputs)
     block = traced_program(block)
-    for array, read in tracer.arrays.values():
-        if id(array) not in tracer.stand_ins:
-            tracer.guards.array(read, typed(array))
+    for array, read in tracer.arrays.guarded(tracer.stand_ins):
+        tracer.guards.array(read, typed(array))
     tracer.guards.seal()
     constraints = tuple(tracer.trace.typing.constraints)
     program = Program(block, tracer.captures, tracer.guards, constraints, tracer.memory_limit, tracer.backend)
@@ -412,6 +412,8 @@ def _action(
         return _assign(place.entry.variable, collector.output(now))
     if isinstance(place, TensorVersion):
         return _rebinding(place.target, now, collector, tracer, stand_ins)
+    if isinstance(place, NumpyContent):
+        return _filling(tracer.arrays.known[id(place.target)][1], now)
     if isinstance(place, ArrayContent):
         return None if id(place.target) not in tracer.external else _restoring(place, collector)
     if isinstance(place, (Content, Attribute)) and id(place.target) not in tracer.external:
@@ -511,6 +513,18 @@ def _changed(target: Any) -> None:
     tracer = active()
     if tracer is not None:
         tracer.changed(target)
+
+
+def _filling(read: Callable[[], Any], content: Any) -> Action:
+    """What a NumPy array from outside holds after each call. (What it held before is guarded.)"""
+
+    def act(outs: list[Any], tensors: Sequence[Any], caller: Any) -> None:
+        array = read()
+        if (tracer := active()) is not None:
+            array = tracer.arrays.met(array, read)
+        array[...] = content
+
+    return act
 
 
 def _restoring(place: Any, collector: _Collector) -> Action:

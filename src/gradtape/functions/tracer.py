@@ -26,6 +26,7 @@ from gradtape.functions.building import Build, Building
 from gradtape.functions.guards import Guards
 from gradtape.functions.impure import consumable
 from gradtape.functions.lifting import CONSTANTS, Lifting
+from gradtape.functions.outside_arrays import OutsideArrays
 from gradtape.functions.outside_containers import CHANGEABLE, ContainerUses, is_array, pairs, places_at_start
 from gradtape.functions.program import Capture
 from gradtape.functions.readers import ItemReader, held, reader
@@ -109,7 +110,6 @@ class Tracer:
         self.created: list[Variable] = []
         self.created_at = ""  # the line of the first
         self.written: frozenset[Any] = frozenset()  # places, at the end of the trace
-        self.arrays: dict[int, tuple[Any, Callable[[], Any]]] = {}  # NumPy arrays read and not (yet) inputs
         self._met: dict[int, tuple[Any, dict[Any, Callable[[], Any]]]] = {}  # tensors and arrays, and the places that hold them
         self.uses = ContainerUses()
         self.passes_numbers = False  # in and out: those that the function reads and writes
@@ -117,6 +117,7 @@ class Tracer:
         self._read_before: dict[tuple[int, str], tuple[Any, Any]] = {}  # names of modules and functions, and where they stand
         self.installed: dict[Any, Any] = {}  # places whose content became inputs, and what stands there instead
         self.logs: list[Log] = [Log()]
+        self.arrays = OutsideArrays(self.logs)
         self.external: dict[int, Any] = {}  # objects from outside: reads of them are guarded
         self.own: dict[int, Any] = {}  # classes that the function made, and the variables of it that their methods see
         self.follows_changes = self.aliases.tracking
@@ -162,8 +163,7 @@ class Tracer:
 
     def array_input(self, array: Any) -> TracedTensor | None:
         """An array that was read from outside reaches an operation: it is an input, converted at each call."""
-        known = self.arrays.get(id(array))
-        if known is None:
+        if (array := self.arrays.as_input(array)) is None:
             return None
         known_input = self.stand_ins.get(id(array))
         if known_input is not None:
@@ -171,7 +171,7 @@ class Tracer:
         from gradtape.dtypes import as_dtype
 
         now = typed(array)
-        stand_in = self.add_input(known[1], TensorSpec(now.shape, as_dtype(now.dtype)), "an array", "array")
+        stand_in = self.add_input(self.arrays.known[id(array)][1], TensorSpec(now.shape, as_dtype(now.dtype)), "an array", "array")
         self.stand_ins[id(array)] = (array, stand_in)
         return stand_in.__copy__()
 
@@ -358,7 +358,7 @@ class Tracer:
     def _foreign(self, value: Any, read: Callable[[], Any]) -> None:
         """An array of another library is an input like NumPy's, as soon as an operation takes it."""
         if is_foreign_array(value):
-            self.arrays.setdefault(id(value), (value, lambda: typed(read())))
+            self.arrays.known.setdefault(id(value), (value, lambda: typed(read())))
 
     def _mine(self, tensor: TracedTensor) -> bool:
         return self.trace._home(tensor._data) is not None
@@ -370,8 +370,7 @@ class Tracer:
                 self.guards.same(next(iter(readers.values())), read, label)
             readers[key] = read
         if isinstance(value, np.ndarray):
-            self.arrays.setdefault(id(value), (value, read))
-            return value
+            return self.arrays.met(value, read)
         return self.stand_in(value, read, label)
 
     def _install(self, place: Place) -> None:

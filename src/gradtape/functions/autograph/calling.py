@@ -67,7 +67,15 @@ def conv(callee: Any) -> Any:
         converted = converted_function(function)
         if converted is not function:
             return MethodType(converted, callee)
-    return admitted(callee) if trying() else callee
+    return _foreign(callee, tracer)
+
+
+def _foreign(callee: Any, tracer: Any) -> Any:
+    """What is called as it is. Arrays from outside that it is given may be looked at and changed."""
+    if tracer is None:
+        return callee
+    callee = admitted(callee) if tracer.trials.depth else callee
+    return tracer.arrays.calling(callee) if tracer.arrays.known else callee
 
 
 def _function(callee: Any) -> Any:
@@ -86,7 +94,7 @@ def _function(callee: Any) -> Any:
         return _in_place_of(callee, numpy_call(callee) if home == "numpy" else scipy_call(callee), tracer)
     if home not in LIBRARIES:
         tracer.guards.unguarded[f"what `{callee.__name__}` reads (it is not converted)"] = None
-    return admitted(converted) if tracer.trials.depth else converted
+    return _foreign(converted, tracer)
 
 
 def _builtin(callee: Any, tracer: Any) -> Any:
@@ -102,10 +110,12 @@ def _method_wrapper(callee: Any, tracer: Any) -> Any:
         return container_method(tracer, callee)
     if callee.__name__ == "__setattr__":
         return partial(set_plain_attr, callee.__self__)
-    return admitted(callee) if tracer.trials.depth else callee
+    return _foreign(callee, tracer)
 
 
 def _in_place_of(callee: Any, overload: Any, tracer: Any) -> Any:
+    if overload is callee and callee.__class__ is not type:
+        return _foreign(callee, tracer)
     if not tracer.trials.depth:
         return overload
     return looking_at_arguments(callee, overload) if callee in OVERLOADS else admitted(callee, overload)

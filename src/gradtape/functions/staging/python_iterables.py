@@ -16,6 +16,7 @@ import numpy as np
 from gradtape.core.tensor import Tensor
 from gradtape.errors import InvalidArgumentError
 from gradtape.functions.foreign_calls import own_iterator
+from gradtape.functions.outside_arrays import OutsideArray
 from gradtape.functions.staging.iterables import Enumerate, PulledIterable, Range, Reversed, StagedIterable, TensorRows, Zip
 from gradtape.functions.staging.staged_builtins import Fixed
 from gradtape.functions.staging.staged_values import staged_items
@@ -122,7 +123,7 @@ def python_items(iterated: Any, few: int) -> Callable[[], StagedIterable] | None
     kind = iterated.__class__
     if kind is range:
         return (lambda: Range(iterated.start, iterated.stop, iterated.step)) if len(iterated) > few else None
-    if kind is np.ndarray:
+    if kind is np.ndarray or kind is OutsideArray:
         return (lambda: Fixed(iterated)) if iterated.ndim and len(iterated) > few else None
     if isinstance(iterated, Tensor) and iterated.ndim and iterated.shape[0].__class__ is int:
         return (lambda: TensorRows(iterated)) if iterated.shape[0] > few else None

@@ -214,7 +214,7 @@ class Snapshot:
         # Grown in order, so that a length is enough to cut them back to what they were.
         self._growing = [
             *(tracer.logs, tracer.captures, tracer.block.params, tracer.lifting.constants, tracer.logs[0].entries),
-            *(tracer.stand_ins, tracer.starts, tracer.variables, tracer.arrays, tracer.installed),
+            *(tracer.stand_ins, tracer.starts, tracer.variables, tracer.arrays.known, tracer.installed),
             *(trace.typing.constraints, tracer.aliases.suspects),
         ]
         self._sizes = [len(growing) for growing in self._growing]
