@@ -14,7 +14,9 @@ from gradtape.errors import InvalidArgumentError
 from gradtape.functions.autograph import control_calls as control, convert
 from gradtape.functions.building import Building
 from gradtape.functions.guards import Guards
+from gradtape.functions.outside_arrays import OutsideArrays
 from gradtape.functions.outside_containers import ContainerUses
+from gradtape.functions.special_methods import MetClasses
 from gradtape.functions.staging.places import MISSING, Cell
 from gradtape.functions.staging.trials import Trials
 from gradtape.ir.graph import Block
@@ -34,6 +36,7 @@ class Recorder:
         self.external: dict[int, Any] = {}
         self.trace = SimpleNamespace(block=Block())
         self.trials = Trials(self, Building())
+        self.arrays, self.classes = OutsideArrays([]), MetClasses()
 
     def outer(self, scope: Any, name: str, value: Any) -> Any:
         self.log.append(("outer", name, "cell" if name in scope.cells else "global"))

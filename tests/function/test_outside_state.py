@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import random
 import warnings
-from collections import deque
+from collections import UserList, deque
 from typing import Any
 
 import numpy as np
@@ -23,9 +23,10 @@ PARTS, PROGRAMS = 10, 3  # of `--programs 100`: 30 programs in `make test`, 300 
 
 STATE = """
 import gradtape as gt
+import contextlib
 import numpy as np
 import random
-from collections import Counter, deque
+from collections import Counter, UserList, deque
 
 
 class Box:
@@ -39,12 +40,76 @@ class Box:
         return len(self.h)
 
 
+class Meter:
+    def __init__(self):
+        self.n, self.k = 0, 2.0
+
+    def _tick(self):
+        self.n += 1
+        return self.n
+
+    def __mul__(self, other): return other * self._tick() * self.k
+    def __rsub__(self, other): return other - self._tick()
+    def __neg__(self): return -self._tick()
+    def __lt__(self, other): return self._tick() % 2 == 0
+    def __eq__(self, other): return self._tick() % 3 == 0
+    def __hash__(self): return self._tick()
+    def __bool__(self): return self._tick() % 2 == 0
+    def __float__(self): return self._tick() * 0.5
+    def __index__(self): return self._tick() % 3
+    def __abs__(self): return self._tick() * self.k
+    def __str__(self): return "mm" if self._tick() else ""
+    def __iter__(self): return iter([1.0, self._tick() * 1.0, self.k])
+    def __getattr__(self, name):
+        if name != "level":
+            raise AttributeError(name)
+        return self._tick() * self.k
+
+
+class Pages:
+    def __init__(self):
+        self.page, self.left = 0, 0
+
+    def __iter__(self):
+        self.left = 2
+        return self
+
+    def __next__(self):
+        if self.left == 0:
+            raise StopIteration
+        self.left -= 1
+        self.page += 1
+        return self.page * 0.5
+
+
+@contextlib.contextmanager
+def scoped(amount):
+    global depth
+    depth += amount
+    try:
+        yield depth
+    finally:
+        depth -= 1
+
+
+def counting(limit):
+    for i in range(limit):
+        box.n += 1
+        yield i + box.n
+
+
+def default_counter(value, *, seen=[0]):
+    seen[0] += 1
+    return value * seen[0]
+
+
 def push(items, value):
     items.append(value)
 
 
 numbers, tensors, table, names = [1, 2.5, 3], [gt.constant(0.25), gt.constant(1.5)], {"k": 2, "mode": "a"}, {"a"}
 queue, box, counts, total, word, inner = deque([1, 2], maxlen=4), Box(), Counter(), 1, "a", {"rows": [[1.0], [2.0, 3.0]]}
+meter, pages, depth, lines = Meter(), Pages(), 0, UserList([1.0])
 array, grid = np.array([3.0, 1.0, 2.0]), np.ones((2, 3), np.float32)
 """
 
@@ -65,9 +130,21 @@ READS = [
     "for v in table.values(): y = y + (len(v) if isinstance(v, str) else 1.0)",
     "for i, v in enumerate(tensors): y = y + gt.sin(v) * i", "y = y + sum(map(gt.sin, tensors + [x]))",
     "y = y + gt.reduce_sum(x * array)", "y = y + x * array[0]", "y = y + x * float(array.sum())", "for v in array: y = y + v",
-    "y = y * (1.5 if array[0] > 2 else 0.5)", "y = y + gt.reduce_sum(grid @ gt.stack([x, x, y]))", "y = y + np.linalg.norm(grid)",
+    "y = y * (1.5 if array[0] > 2 else 0.5)", "y = y + gt.reduce_sum(grid @ gt.stack([x, x, y]))",
+    "y = y + np.linalg.norm(grid)",
     "part = grid[1:]; y = y + gt.reduce_sum(x * part)", "y = y + gt.reduce_sum(grid.T * x)", "y = y + x * sorted(array)[0]",
     "y = y + gt.reduce_sum(np.sort(array) * x)", "view = array; y = y + x * (view - 1.0)[0] + gt.reduce_sum(view * x)",
+    "y = y + meter * x",
+    "y = y + (2.0 - meter) * x", "y = y + x * -meter", "y = y * (1.5 if meter < 2 else 0.5)", "y = y + x * float(meter)",
+    "y = y * (1.5 if meter == 2 else 0.5)",
+    "y = y * (1.5 if meter else 0.5)", "if meter and x > 0: y = y + meter.n",
+    "if x > 0 and meter: y = y * 1.25", "y = y * (0.5 if not meter else 1.5)", "y = y + x * [1.0, 2.0, 3.0][meter]",
+    "y = y + abs(meter)", "y = y + len(str(meter)) + len(f'{meter}')", "for v in meter: y = y + v * x", "y = y + sum(meter)",
+    "y = y + x * sum([*meter])", "a, b, c = meter; y = y + b * x", "y = y + max(v * w for v, w in zip(meter, meter))",
+    "y = y + x * meter.level", "while meter: y = y * 1.25", "y = y + {meter: 1.0}[meter] if False else y",
+    "for v in pages: y = y + v * x", "y = y + sum(list(pages))", "for i, v in enumerate(pages): y = y + i * v",
+    "with scoped(2) as level: y = y + level * x", "y = y + sum(counting(2))", "for v in counting(3): y = y + v * x",
+    "y = default_counter(y)", "y = y + x * lines[-1] * len(lines)", "y = y + x * depth", "y = y + meter.k",
     "y = y + (box.h[-1] if box.h else 1.0)", "y = y + (tensors[0] if tensors[0] is tensors[-1] else x)",
 ]  # fmt: skip
 WRITES = [
@@ -83,6 +160,7 @@ WRITES = [
     "box.n += 1", "box.mode = 'b' if box.mode == 'a' else 'a'", "box.t = box.t * x", "box.push(y)", "box.h.append(1.0)",
     "counts['c'] += 1", "total += 1", "word = 'b' if word == 'a' else 'a'", "inner['rows'][0].append(1.0)",
     "inner['rows'] = inner['rows'][::-1]",
+    "meter.k += 0.5", "meter.n = 0", "lines.append(y * 0.0 + 2.0)", "lines[0] = 3.0", "pages.page = 0", "depth += 1",
     "array[0] += 1", "array *= 2", "array[:] = array[::-1]", "part = array[1:]; part += 1", "np.add(array, 1, out=array)",
     "array.sort()", "array = array + 1", "grid[1, 1] = 5", "grid.fill(grid[0, 0] + 1)", "np.add.at(array, [0, 0], 1.0)",
     "np.copyto(grid, grid[:, ::-1].copy())", "random.Random(0).shuffle(array)",
@@ -93,6 +171,7 @@ OUTSIDE = [  # what the caller does between two calls; y and x are tensors there
     "tensors[-1] = gt.constant(4.0)", "box.t = tensors[0]", "box.t = gt.constant(0.75)", "table = {'k': 5, 'mode': 'b'}",
     "table['mode'] = 'a'", "box = Box()", "queue = deque([5], maxlen=2)", "names = {'b', 'c'}", "word = 'b'", "total = 2.5",
     "tensors[0][...] = 0.125", "box.t[...] = 0.625",
+    "meter = Meter()", "meter.k = 3.0", "meter.n += 1", "lines = UserList([2.0])", "pages.page += 1", "depth = 5",
     "array = np.array([5.0, 4.0, 6.0])", "array[1] = 9", "grid[0] -= 1", "grid = np.ones((2, 3), np.float32)", "array -= 1",
     "counts.clear()", "inner = {'rows': [[1.0]]}", "numbers[0] = 1", "del box.h[:]",
 ]  # fmt: skip
@@ -108,7 +187,9 @@ def _program(rng: random.Random) -> str:
 
 
 def _function(name: str, lines: list[str]) -> str:
-    names = "global numbers, tensors, table, names, queue, box, counts, total, word, inner, array, grid"
+    names = (
+        "global numbers, tensors, table, names, queue, box, counts, total, word, inner, array, grid, meter, lines, pages, depth"
+    )
     return f"\n\ndef {name}(x):\n    " + "\n    ".join([names, "y = x * 1.0", *lines]) + "\n"
 
 
@@ -117,7 +198,9 @@ def _shown(value: Any) -> Any:
         return [_shown(v) for v in value]
     if isinstance(value, dict):
         return [(k, _shown(v)) for k, v in value.items()]
-    if type(value).__name__ == "Box":
+    if isinstance(value, UserList):
+        return _shown(value.data)
+    if type(value).__name__ in ("Box", "Meter", "Pages"):
         return _shown(vars(value))
     if isinstance(value, (gt.Tensor, np.ndarray, float, int)):
         return np.round(np.asarray(value, np.float64), 4).tolist()
@@ -139,7 +222,24 @@ def _history(module: dict[str, Any], run: Any, calls: int) -> list[Any]:
     return seen
 
 
-STATE_NAMES = ("numbers", "tensors", "table", "names", "queue", "box", "counts", "total", "word", "inner", "array", "grid")
+STATE_NAMES = (
+    "numbers",
+    "tensors",
+    "table",
+    "names",
+    "queue",
+    "box",
+    "counts",
+    "total",
+    "word",
+    "inner",
+    "array",
+    "grid",
+    "meter",
+    "lines",
+    "pages",
+    "depth",
+)
 
 
 @pytest.mark.parametrize("part", range(PARTS))

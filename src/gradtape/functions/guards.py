@@ -329,13 +329,14 @@ def _is_exact(value: Any) -> bool:
     return kind is int or kind is str or kind is bool or value is None or (kind is float and value == value and value != 0)
 
 
-def same_bits(array: Any, other: np.ndarray[Any, Any]) -> bool:
+def same_bits(now: object, other: Any) -> bool:
     """Whether something is an array of the same type and content; zeros of either sign differ, NaN is itself."""
-    if not isinstance(array, np.ndarray) or array.shape != other.shape or array.dtype != other.dtype:
+    array: Any = now
+    if not isinstance(now, np.ndarray) or array.shape != other.shape or array.dtype != other.dtype:
         return False
     if array.flags.c_contiguous and other.flags.c_contiguous and array.dtype.kind in "biufc" and array.size:
         return memoryview(array).cast("B") == memoryview(other).cast("B")  # where they are: no copies at each call
-    return array.tobytes() == other.tobytes()
+    return bool(array.tobytes() == other.tobytes())
 
 
 def _array_text(array: np.ndarray[Any, Any]) -> str:

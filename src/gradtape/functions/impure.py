@@ -80,7 +80,8 @@ def consumable(value: Any, label: str) -> Any:
 
 def refuse_advancing(iterator: Any, external: Any) -> None:
     """A loop or `next` is about to advance something: not an object from outside."""
-    if id(iterator) in external and isinstance(iterator, Iterator) and not isinstance(iterator, (Tensor, Readable)):
+    own = type(iterator).__dict__.get("__next__").__class__ is FunctionType  # of the user's class: converted like any method
+    if id(iterator) in external and isinstance(iterator, Iterator) and not own and not isinstance(iterator, (Tensor, Readable)):
         (iterator if isinstance(iterator, Consumed) else Consumed(iterator, "what is advanced here"))._refuse()
 
 

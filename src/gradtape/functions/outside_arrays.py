@@ -48,6 +48,7 @@ class OutsideArrays:
         self.written: dict[int, Any] = {}
         self._views: dict[int, OutsideArray] = {}
         self._logs = logs
+        self.over = False
 
     def met(self, array: Any, read: Callable[[], Any]) -> Any:
         """An array that converted code reads from outside, as it gets it."""
@@ -57,11 +58,10 @@ class OutsideArrays:
         if array.__class__ is not np.ndarray:  # a masked array, a matrix: it may use its content in ways of its own
             self.looked_at.add(id(array))
             return array
-        view = self._views.get(id(array))
-        if view is None:
+        if id(array) not in self._views:
             view = self._views[id(array)] = array.view(OutsideArray)
             view.root, view.notes = array, self
-        return view
+        return self._views[id(array)]
 
     def as_input(self, array: Any) -> Any:
         """The array from outside that stands behind an operand, if the program is to read it at each call; else None."""
@@ -114,8 +114,7 @@ class OutsideArrays:
 
     def clear(self) -> None:
         """The trace is over: views that somebody keeps are views like any other."""
-        for view in self._views.values():
-            view.notes = None
+        self.over = True
         for held in (self.known, self.written, self._views):
             held.clear()
 
@@ -197,12 +196,12 @@ def itself(value: Any) -> Any:
 
 
 def _look(array: OutsideArray) -> None:
-    if array.notes is not None:
+    if array.notes is not None and not array.notes.over:
         array.notes.used(array.root)
 
 
 def _write(array: OutsideArray) -> None:
-    if array.notes is not None:
+    if array.notes is not None and not array.notes.over:
         array.notes.writing(array.root)
 
 

@@ -30,6 +30,7 @@ from gradtape.functions.outside_arrays import OutsideArrays
 from gradtape.functions.outside_containers import CHANGEABLE, ContainerUses, is_array, pairs, places_at_start
 from gradtape.functions.program import Capture
 from gradtape.functions.readers import ItemReader, held, reader
+from gradtape.functions.special_methods import MetClasses
 from gradtape.functions.staging.absent import whole
 from gradtape.functions.staging.aliasing.aliases import FIXED, TRACK, Aliases, Restart
 from gradtape.functions.staging.aliasing.conditions import emitted
@@ -118,6 +119,7 @@ class Tracer:
         self.installed: dict[Any, Any] = {}  # places whose content became inputs, and what stands there instead
         self.logs: list[Log] = [Log()]
         self.arrays = OutsideArrays(self.logs)
+        self.classes = MetClasses()
         self.external: dict[int, Any] = {}  # objects from outside: reads of them are guarded
         self.own: dict[int, Any] = {}  # classes that the function made, and the variables of it that their methods see
         self.follows_changes = self.aliases.tracking
@@ -171,7 +173,9 @@ class Tracer:
         from gradtape.dtypes import as_dtype
 
         now = typed(array)
-        stand_in = self.add_input(self.arrays.known[id(array)][1], TensorSpec(now.shape, as_dtype(now.dtype)), "an array", "array")
+        stand_in = self.add_input(
+            self.arrays.known[id(array)][1], TensorSpec(now.shape, as_dtype(now.dtype)), "an array", "array"
+        )
         self.stand_ins[id(array)] = (array, stand_in)
         return stand_in.__copy__()
 
@@ -287,6 +291,7 @@ class Tracer:
             return self.stand_in(value, lambda: value, "a captured tensor")
         if not isinstance(value, (*_PLAIN, Tensor, Readable, types.ModuleType)) and id(value) not in self.own:
             self.external[id(value)] = value
+            self.classes.meet(value if isinstance(value, type) else value.__class__)
             if isinstance(value, CHANGEABLE):
                 self.uses.used(value)
                 content = content_of(value)
@@ -297,6 +302,7 @@ class Tracer:
     def made_class(self, cls: type) -> None:
         """The function made a class: it, and what its methods see of the function, is not from outside."""
         self.own[id(cls)] = cls
+        self.classes.meet(cls)
         for value in vars(cls).values():
             methods = (value.fget, value.fset, value.fdel) if isinstance(value, property) else (value,)
             for method in methods:
@@ -473,6 +479,7 @@ class Tracer:
         ):  # fmt: skip
             met.clear()
         self.aliases.close()
+        self.classes.close()
         self.trace.outside, self.trace.before_write, self.trace.array = Trace.constant_of, None, None
         self.trace.after_write = self.trace.tape_watches = self.trace.tape_asked = None
         self.trace.lift = self.trace.value_of = None

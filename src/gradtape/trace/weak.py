@@ -15,6 +15,7 @@ from gradtape.core.hooks import HOOKS
 from gradtape.core.inference import promote_dtypes
 from gradtape.core.tensor import Tensor, box
 from gradtape.dtypes import DType, as_dtype
+from gradtape.errors import OperatorNotAllowedInGraphError
 from gradtape.ir.graph import Value
 from gradtape.ops.elementwise import CAST
 from gradtape.trace.effects import refuse_in_trial
@@ -64,7 +65,10 @@ class WeakTensor(TracedTensor):
 
     def __hash__(self) -> int:
         refuse_in_trial("a number of the loop is a key or a member of a set")
-        return super().__hash__()
+        raise OperatorNotAllowedInGraphError(
+            "a number that is known only when the function runs is a key or a member of a set: which others it equals is not "
+            "known here. Use a list, or a tensor and gt.unique"
+        )
 
     def __repr__(self) -> str:
         refuse_in_trial("a number of the loop becomes a text")

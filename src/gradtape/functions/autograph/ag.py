@@ -14,12 +14,14 @@ from gradtape.functions.autograph.calling import (
 )
 from gradtape.functions.autograph.control_calls import (
     and_ as and_,
+    and_test as and_test,
     assert_stmt as assert_stmt,
     binding as binding,
     compare as compare,
     for_stmt as for_stmt,
     generator as generator,
     get_nothing as get_nothing,
+    gone_over as gone_over,
     if_exp as if_exp,
     if_stmt as if_stmt,
     is_ as is_,
@@ -27,6 +29,7 @@ from gradtape.functions.autograph.control_calls import (
     not_ as not_,
     nothing as nothing,
     or_ as or_,
+    or_test as or_test,
     set_nothing as set_nothing,
     while_stmt as while_stmt,
 )

@@ -10,10 +10,11 @@ from typing import Any
 
 from gradtape.functions.autograph import build
 from gradtape.functions.autograph.emitter import FunctionEmitter, Table, join
+from gradtape.functions.autograph.expressions import tested
 
 
 def _if(emitter: FunctionEmitter, node: Any) -> list[ast.stmt]:
-    test = emitter.expr(node.test)
+    test = emitter.expr(tested(node.test))
     before = emitter.definite
     if emitter.plain:
         node.test, node.body, node.orelse = test, emitter.block(node.body), emitter.block(node.orelse)

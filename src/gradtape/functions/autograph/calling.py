@@ -54,7 +54,7 @@ def conv(callee: Any) -> Any:
     if (tracer := active()) is not None:
         if isinstance(callee, BuiltinFunctionType):
             return _builtin(callee, tracer)
-        if kind is type:
+        if kind is type or (isinstance(callee, type) and kind.__call__ is type.__call__):  # (an abstract base class, too)
             return _in_place_of(callee, OVERLOADS.get(callee) or _constructor(callee), tracer)
         if kind in UNBOUND:
             return lambda target, *args, **kwargs: conv(callee.__get__(target, type(target)))(*args, **kwargs)
@@ -193,6 +193,8 @@ def method(target: Any, name: str) -> Any:
 
 def _constructor(cls: type) -> Any:
     """A user's class: its `__init__` is converted. Classes that are made in another way are called as they are."""
+    if (tracer := active()) is not None:
+        tracer.classes.meet(cls)
     init = cls.__init__  # type: ignore[misc]
     new: Any = cls.__new__
     if new is not object.__new__ or init.__class__ is not FunctionType:

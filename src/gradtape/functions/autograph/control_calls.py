@@ -13,7 +13,7 @@ from typing import Any
 from gradtape.core.tensor import Tensor
 from gradtape.errors import InvalidArgumentError
 from gradtape.functions.autograph.raising import ending, raising
-from gradtape.functions.autograph.reading import in_, iterate, not_in, there
+from gradtape.functions.autograph.reading import in_, iterate, not_in, own_method, there
 from gradtape.functions.foreign_calls import own_iterator
 from gradtape.functions.staging.branches import (
     BOTH_LIVE,
@@ -57,7 +57,7 @@ def if_stmt(
     dead: Dead = BOTH_LIVE,
 ) -> None:  # fmt: skip
     """`if test: body() else: orelse()`; `dead` are the places of the names that nobody reads after each side."""
-    if test is not True and test is not False and active() is not None and is_staged(test := valued(test)):
+    if test is not True and test is not False and active() is not None and is_staged(test := tested(test)):
         # (plain bools are asked first: most tests of Python code are those, and cost two comparisons)
         stage_if(test, ending(body), ending(orelse), State(get_state, set_state, names, line, dead))
         return
@@ -85,7 +85,7 @@ def while_stmt(
     # measured: a loop that would fill the memory with operations is refused before it does
     for turn in tracer.trials.measured(count(), state, None):
         go_on = test()
-        if is_staged(go_on := valued(go_on)):
+        if is_staged(go_on := tested(go_on)):
             stage_while(test, ending(body), state, first=go_on)
             return
         if not go_on:
@@ -145,6 +145,12 @@ def _guarded(iterated: Any, iterator: Any, extra_test: Thunk, body: Callable[[An
         if_stmt(extra_test(), run, nothing, *state)
     # how many items Python's loop would have left behind, nobody knows: whoever goes on with the iterator is told so
     used_up(iterated, True, state[-1])
+
+
+def gone_over(iterated: Any) -> Any:
+    """What a loop goes over whose control flow is Python's own."""
+    tracer = active()
+    return iterated if tracer is None else iterate(tracer, there(iterated))
 
 
 class BindingOperand:
@@ -212,9 +218,35 @@ def or_(first: Any, second: Thunk) -> Any:
     return first if first else second()
 
 
+def and_test(first: Any, second: Thunk) -> Any:
+    """`first and second()` where only its truth counts."""
+    if first is not True and first is not False and active() is not None and is_staged(first := tested(first)):
+        return stage_and(first, ending(_testing(second)), _state_of(second))
+    return tested(second()) if first else False
+
+
+def or_test(first: Any, second: Thunk) -> Any:
+    """`first or second()` where only its truth counts."""
+    if first is not True and first is not False and active() is not None and is_staged(first := tested(first)):
+        return stage_or(first, ending(_testing(second)), _state_of(second))
+    return True if first else tested(second())
+
+
+def tested(value: Any) -> Any:
+    """A value whose truth is asked for: of the user's objects, what their class says."""
+    if value is True or value is False or active() is None:
+        return value
+    own = own_method(value, "__bool__") or own_method(value, "__len__")
+    return valued(value) if own is None else valued(own())
+
+
+def _testing(second: Thunk) -> Thunk:
+    return lambda: tested(second())
+
+
 def not_(value: Any) -> Any:
     """`not value`."""
-    if value is not True and value is not False and active() is not None and is_staged(value := valued(value)):
+    if value is not True and value is not False and active() is not None and is_staged(value := tested(value)):
         from gradtape.ops.compare import logical_not
 
         return logical_not(truth(value))
@@ -223,7 +255,7 @@ def not_(value: Any) -> Any:
 
 def if_exp(test: Any, body: Thunk, orelse: Thunk, line: int) -> Any:
     """`body() if test else orelse()`."""
-    if test is not True and test is not False and active() is not None and is_staged(test := valued(test)):
+    if test is not True and test is not False and active() is not None and is_staged(test := tested(test)):
         return stage_if_exp(test, ending(body), ending(orelse), _state_of(body, orelse))
     return body() if test else orelse()
 
@@ -265,7 +297,7 @@ def compare(names: Sequence[str], left: Any, right: Any, *later: Thunk) -> Any:
 
 def assert_stmt(test: Any, message: Thunk | None, line: int) -> None:
     """`assert test, message()`."""
-    if active() is not None and is_staged(test := valued(test)):
+    if active() is not None and is_staged(test := tested(test)):
         assert_(test, message, line)
     elif not test:
         raise raising(AssertionError(message()) if message is not None else AssertionError())

@@ -80,10 +80,13 @@ def converted_function(function: FunctionType, quiet: bool = False) -> Any:
 
 
 def _note_builtins(function: FunctionType, conversion: Conversion) -> None:
-    """What a converted function means by the names of builtins is guarded like its other names."""
+    """What a converted function means by the names of builtins is guarded like its other names; defaults are from outside."""
     tracer = active()
     if tracer is not None:
         tracer.guards.builtins(function.__globals__, conversion.builtins)
+        for default in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
+            if isinstance(default, (list, dict, set)):
+                tracer.known(default)
 
 
 def _names(code: CodeType) -> set[str]:

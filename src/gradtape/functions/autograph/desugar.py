@@ -162,9 +162,9 @@ def _collect(kind: str, node: Any) -> ast.stmt:
 
 
 def left_alone(node: ast.FunctionDef) -> bool:
-    """Generators run as they are, and so does what the user marked in the source."""
+    """What the user marked in the source runs as it is."""
     notes = info(node)
     if notes.left_alone is None:
         marked = any(ast.unparse(d).endswith("do_not_convert") for d in node.decorator_list)
-        notes.left_alone = notes.kind == "def" and (marked or is_generator(node))
+        notes.left_alone = notes.kind == "def" and marked
     return notes.left_alone

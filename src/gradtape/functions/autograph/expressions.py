@@ -7,6 +7,7 @@ except for what lists mean by it.
 from __future__ import annotations
 
 import ast
+from typing import Any
 
 from gradtape.functions.autograph import build
 from gradtape.functions.autograph.emitter import FunctionEmitter, Table, each_child
@@ -24,18 +25,29 @@ def _name(emitter: FunctionEmitter, node: ast.Name) -> ast.expr:
     return emitter.read(node)
 
 
+class Test(ast.BoolOp):
+    """`a and b` where only its truth counts, each operand of which Python asks once: `if a and b`."""
+
+
+def tested(node: Any) -> Any:
+    """An expression that stands where only its truth counts."""
+    if not isinstance(node, ast.BoolOp):
+        return node
+    return build.located(Test(node.op, [tested(value) for value in node.values]), node)
+
+
 def _boolean(emitter: FunctionEmitter, node: ast.BoolOp) -> ast.expr:
     """`a and b and c` is `and_(a, lambda: and_(b, lambda: c))`; of many operands the first half is `a`."""
     if len(node.values) > MANY:  # each operand would be a branch inside the one before
         middle = len(node.values) // 2
         halves: list[ast.expr] = [
-            build.located(ast.BoolOp(node.op, part), part[0]) for part in (node.values[:middle], node.values[middle:])
+            build.located(type(node)(node.op, part), part[0]) for part in (node.values[:middle], node.values[middle:])
         ]
-        node = build.located(ast.BoolOp(node.op, halves), node)
+        node = build.located(type(node)(node.op, halves), node)
     first, *rest = node.values
     value = emitter.expr(first)
-    remaining = rest[0] if len(rest) == 1 else build.located(ast.BoolOp(node.op, rest), rest[0])
-    operator = "and_" if isinstance(node.op, ast.And) else "or_"
+    remaining = rest[0] if len(rest) == 1 else build.located(type(node)(node.op, rest), rest[0])
+    operator = ("and_" if isinstance(node.op, ast.And) else "or_") + ("test" if isinstance(node, Test) else "")
     return build.located(build.call(operator, value, emitter.thunk(remaining)), node)
 
 
@@ -50,7 +62,7 @@ def _binary(emitter: FunctionEmitter, node: ast.BinOp) -> ast.expr:
 
 def _unary(emitter: FunctionEmitter, node: ast.UnaryOp) -> ast.expr:
     if isinstance(node.op, ast.Not):
-        return build.located(build.call("not_", emitter.expr(node.operand)), node)
+        return build.located(build.call("not_", emitter.expr(tested(node.operand))), node)
     return each_child(emitter, node)
 
 
@@ -68,7 +80,7 @@ def _compare(emitter: FunctionEmitter, node: ast.Compare) -> ast.expr:
 
 
 def _choice(emitter: FunctionEmitter, node: ast.IfExp) -> ast.expr:
-    test = emitter.expr(node.test)
+    test = emitter.expr(tested(node.test))
     body, orelse = emitter.thunk(node.body), emitter.thunk(node.orelse)
     return build.located(build.call("if_exp", test, body, orelse, build.constant(node.lineno)), node)
 
@@ -139,5 +151,5 @@ def _untouched(emitter: FunctionEmitter, node: ast.expr) -> ast.expr:
 EXPRESSIONS: Table = {
     ast.Name: _name, ast.BoolOp: _boolean, ast.BinOp: _binary, ast.UnaryOp: _unary, ast.Compare: _compare, ast.IfExp: _choice,
     ast.NamedExpr: _walrus, ast.JoinedStr: _fstring, ast.Attribute: _attribute, ast.Subscript: _subscript,
-    ast.Slice: _slice, ast.Starred: _starred, ast.Dict: _dict, ast.Lambda: _untouched,
+    Test: _boolean, ast.Slice: _slice, ast.Starred: _starred, ast.Dict: _dict, ast.Lambda: _untouched,
 }  # fmt: skip

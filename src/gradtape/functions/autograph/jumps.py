@@ -15,7 +15,7 @@ from typing import Any
 
 from gradtape.functions.autograph import build
 from gradtape.functions.autograph.desugar import left_alone
-from gradtape.functions.autograph.names import UNENTERED, info, matches_all, own, written
+from gradtape.functions.autograph.names import UNENTERED, info, is_generator, matches_all, own, written
 
 RETURN, DONE, BREAK, CONTINUE = "ag__return", "ag__done", "ag__break", "ag__continue"
 JUMPING = (RETURN, DONE, BREAK, CONTINUE)  # how names begin that jumps set and tests of them read
@@ -34,8 +34,9 @@ def lower(function: ast.FunctionDef) -> None:
     _note_names(function, nodes)
     if info(function).plain:
         return
-    if _jumps_in_finally(nodes):
-        # a jump in a `finally` swallows the exception that is under way: no flags can say that, so Python runs it as it is
+    if is_generator(function) or _jumps_in_finally(nodes):
+        # A generator stops in the middle of its loops, which therefore cannot be functions. A jump in a `finally` swallows the
+        # exception that is under way: no flags can say that. So Python runs their control flow as it is.
         info(function).plain = True
         return
     _Lowering(_returns_inside(function.body)).function(function)

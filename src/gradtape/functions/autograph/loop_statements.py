@@ -10,6 +10,7 @@ from typing import Any
 
 from gradtape.functions.autograph import build
 from gradtape.functions.autograph.emitter import FunctionEmitter, Table
+from gradtape.functions.autograph.expressions import tested
 from gradtape.functions.autograph.liveness import certain_walrus
 from gradtape.functions.autograph.names import unbound
 from gradtape.functions.autograph.stores import store
@@ -19,14 +20,14 @@ ITEM = "ag__item"
 
 def _while(emitter: FunctionEmitter, node: Any) -> list[ast.stmt]:
     if emitter.plain:
-        node.test = emitter.expr(node.test)
+        node.test = emitter.expr(tested(node.test))
         node.body, node.orelse = emitter.block(node.body), emitter.block(node.orelse)
         return [node]
     state, number = node.ag_state, emitter.number()
     emitter.enter_state(state)
     emitter.unbind(unbound(node.body))
     head = emitter.definite
-    test = emitter.thunk(node.test)
+    test = emitter.thunk(tested(node.test))
     emitter.bind(certain_walrus(node.test))
     after = emitter.definite
     body = emitter.generated(f"ag__body_{number}", [], [], node.body, state, node)
@@ -39,7 +40,7 @@ def _while(emitter: FunctionEmitter, node: Any) -> list[ast.stmt]:
 def _for(emitter: FunctionEmitter, node: Any) -> list[ast.stmt]:
     iterated = emitter.expr(node.iter)
     if emitter.plain:
-        node.iter = iterated
+        node.iter = build.located(build.call("gone_over", iterated), node.iter)
         return _plain_for(emitter, node)
     state, number = node.ag_state, emitter.number()
     emitter.enter_state(state)

@@ -152,8 +152,11 @@ def info(node: Any) -> Info:
     return notes
 
 
+def yields(nodes: Iterable[ast.AST]) -> bool:
+    """Whether there is a `yield` among statements, those of nested functions aside."""
+    return any(isinstance(inner, (ast.Yield, ast.YieldFrom)) for inner in own(nodes))
+
+
 def is_generator(node: ast.AST) -> bool:
-    """Whether a function definition contains a `yield` or `await` of its own."""
-    return isinstance(node, ast.AsyncFunctionDef) or any(
-        isinstance(inner, (ast.Yield, ast.YieldFrom, ast.Await)) for inner in own(children(node))
-    )
+    """Whether a function definition contains a `yield` of its own."""
+    return yields(children(node))

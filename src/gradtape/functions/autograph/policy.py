@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import collections
+import contextlib
 import os
 import sysconfig
-from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR, CO_ITERABLE_COROUTINE
+from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_ITERABLE_COROUTINE
 from types import CodeType, FunctionType
 
 import numpy as np
@@ -17,11 +19,19 @@ _INSTALLED = tuple(os.path.join(_PATHS[key], "") for key in ("purelib", "platlib
 _LIBRARIES = tuple(os.path.join(folder, "") for folder in (_GRADTAPE, _NUMPY, os.path.join(os.path.dirname(_NUMPY), "scipy")))
 _STANDARD = tuple(os.path.join(_PATHS[key], "") for key in ("stdlib", "platstdlib"))
 
-SUSPENDS = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE
+SUSPENDS = CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE
 HIGHER_ORDER = frozenset({
     "case", "cond", "foldl", "foldr", "grad", "hessian", "hvp", "jacobian", "jvp", "map_fn", "recompute_grad", "scan",
     "switch_case", "value_and_grad", "vectorized_map", "vjp", "while_loop",
 })  # fmt: skip
+
+# What of the standard library only passes on what users give it: it is converted like their own code.
+CONVERTED: dict[str, tuple[str, ...]] = {
+    contextlib.__file__: (
+        "contextmanager.", "ContextDecorator.__call__.", "_GeneratorContextManagerBase._",
+    ),
+    collections.__file__: ("UserDict.", "UserList."),
+}  # fmt: skip
 
 _TOLD: list[str] = []
 
@@ -33,7 +43,9 @@ def leave_alone(folder: str) -> None:
 
 def left_alone(code: CodeType) -> bool:
     """Whether functions with this code always run as they are."""
-    return bool(code.co_flags & SUSPENDS) or of_libraries(code.co_filename) or code.co_filename.startswith(tuple(_TOLD))
+    if bool(code.co_flags & SUSPENDS) or code.co_filename.startswith(tuple(_TOLD)):
+        return True
+    return of_libraries(code.co_filename) and not code.co_qualname.startswith(CONVERTED.get(code.co_filename, ()))
 
 
 def of_libraries(filename: str) -> bool:

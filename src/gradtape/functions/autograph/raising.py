@@ -14,7 +14,9 @@ from contextvars import ContextVar
 from typing import Any
 
 from gradtape.core.opdef import Fails
-from gradtape.errors import InvalidArgumentError, OutOfRangeError
+from gradtape.core.record import user_location
+from gradtape.errors import InvalidArgumentError, OperatorNotAllowedInGraphError, OutOfRangeError
+from gradtape.functions.special_methods import ANSWERS
 from gradtape.functions.staging.staged_builtins import _Template
 from gradtape.ops import staged
 from gradtape.trace.effects import active
@@ -49,6 +51,11 @@ def ending(run: Callable[..., Any]) -> Callable[..., Any]:
         except Exception as error:
             if not getattr(error, MARK, False):
                 raise
+            if isinstance(error, ANSWERS.get()):
+                raise OperatorNotAllowedInGraphError(
+                    f"{user_location()}: a tensor's value, known only when the function runs, decides whether "
+                    f"{type(error).__name__} is raised, by which an object tells Python's loop to end. Write it as `while`"
+                ) from None
             for guard in GUARDS.get():
                 guard.consider({cls.__name__ for cls in type(error).__mro__}, f"the {type(error).__name__} raised in it")
             emit_error(error)

@@ -16,15 +16,16 @@ from typing import Any
 
 import numpy as np
 
-from gradtape.core.record import UNSHARED
+from gradtape.core.record import UNSHARED, user_location
 from gradtape.core.tensor import Readable, Tensor
-from gradtape.errors import InvalidArgumentError
+from gradtape.errors import InvalidArgumentError, OperatorNotAllowedInGraphError
 from gradtape.functions.autograph.bindings import Bindings
 from gradtape.functions.autograph.numpy_calls import joined
 from gradtape.functions.autograph.scopes import GLOBAL
 from gradtape.functions.foreign_calls import advancing, changing, reading_key, updating
 from gradtape.functions.impure import refuse_advancing
 from gradtape.functions.outside_containers import CHANGEABLE, is_array, pairs
+from gradtape.functions.special_methods import original
 from gradtape.functions.staging import absent, staged_builtins as staging
 from gradtape.functions.staging.branches import is_staged, valued
 from gradtape.functions.staging.places import MISSING, Attribute, Cell, Global, InnerCell
@@ -32,6 +33,7 @@ from gradtape.functions.staging.staged_values import Maybe, Undefined, staged_it
 from gradtape.ops.operators import warn_lost
 from gradtape.trace.effects import KEYS, LENGTH, active
 
+_TEXTS = (str, bytes)
 _UNBOUND = "cannot access free variable '{}' where it is not associated with a value in enclosing scope"
 
 
@@ -123,8 +125,19 @@ def attr(target: Any, name: str) -> Any:
     getter = _accessor(target, name, "fget", "__get__")
     if getter is not None:
         return getter()
+    if (made_up := own_method(target, "__getattr__")) is not None and not _is_there(target, name):
+        return made_up(name)
     value = tracer.attr(target, name, getattr(target, name))
     return absent.attribute(target, name, value) if absent.is_absent(value) else value
+
+
+def _is_there(target: Any, name: str) -> bool:
+    """Whether an object has an attribute without asking its `__getattr__`."""
+    try:
+        object.__getattribute__(target, name)
+    except AttributeError:
+        return False
+    return True
 
 
 def set_attr(target: Any, name: str, value: Any) -> None:
@@ -223,6 +236,7 @@ def own_method(target: Any, name: str, *args: Any) -> Any:
 def _own(function: Any, target: Any) -> Any:
     if function.__class__ is not FunctionType:
         return None
+    function = original(function)
     from gradtape.functions.autograph.convert import converted_function
 
     converted = converted_function(function, quiet=True)
@@ -332,6 +346,10 @@ def times(left: Any, right: Any) -> Any:
     for value in (left, right):
         if value.__class__ is list and staged_items(value) is not None:
             return staging.repeated(value)
+    if (left.__class__ in _TEXTS and is_staged(right)) or (right.__class__ in _TEXTS and is_staged(left)):
+        raise OperatorNotAllowedInGraphError(
+            f"{user_location()}: a text cannot be repeated as often as a tensor says, whose value is known when the function runs"
+        )
     return taken(left) * taken(right)
 
 

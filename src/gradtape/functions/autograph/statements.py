@@ -11,7 +11,8 @@ from typing import Any
 
 from gradtape.functions.autograph import build
 from gradtape.functions.autograph.emitter import FunctionEmitter, Table, each_child, join, undefined
-from gradtape.functions.autograph.names import matches_all, may_swallow, unbound, written
+from gradtape.functions.autograph.expressions import tested
+from gradtape.functions.autograph.names import matches_all, may_swallow, unbound, written, yields
 from gradtape.functions.autograph.scopes import converted
 from gradtape.functions.autograph.stores import store
 
@@ -44,7 +45,7 @@ def _assert(emitter: FunctionEmitter, node: ast.Assert) -> list[ast.stmt]:
     # python -O runs no assertions
     if not __debug__:
         return []
-    test = emitter.expr(node.test)
+    test = emitter.expr(tested(node.test))
     message = emitter.thunk(node.msg) if node.msg else build.constant(None)
     call = build.call("assert_stmt", test, message, build.constant(node.lineno))
     return [ast.Expr(build.located(call, node.test if node.msg is None else node))]
@@ -76,8 +77,9 @@ def _try(emitter: FunctionEmitter, node: Any) -> list[ast.stmt]:
     lost, lost_finally = unbound(node.body), unbound(node.finalbody)
     lost_anywhere = lost | unbound(node.orelse) | unbound(node.handlers)
     caught = build.strings(name for handler in node.handlers for name in _caught(handler.type))
+    suspended = yields(node.body)  # other code runs meanwhile
     node.body = emitter.block(node.body)
-    if node.handlers:
+    if node.handlers and not suspended:
         # what staged code raises, it raises when the program runs: no handler of the trace could catch it then, so it is
         # refused in here
         guard = ast.withitem(build.call("guarded_try", build.constant(node.lineno), caught), None)
@@ -96,7 +98,7 @@ def _try(emitter: FunctionEmitter, node: Any) -> list[ast.stmt]:
         # what `finally` binds is bound on every way out
         end = (end - lost_finally) | (emitter.definite - unsure)
     emitter.definite = end
-    return [node, ast.Expr(build.call("after_try"))] if node.handlers else [node]
+    return [node, ast.Expr(build.call("after_try"))] if node.handlers and not suspended else [node]
 
 
 def _caught(kind: ast.expr | None) -> list[str]:

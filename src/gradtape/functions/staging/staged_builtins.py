@@ -89,10 +89,14 @@ class StagedText:
 
 def holds_staged(value: Any) -> bool:
     """Whether a value is known only when the program runs, or something in a list, tuple or dict is."""
-    if is_staged(value):
-        return True
-    if isinstance(value, (list, tuple, dict)):
-        return any(map(holds_staged, value.values() if isinstance(value, dict) else value))
+    pending, seen = [value], set()
+    while pending:
+        value = pending.pop()
+        if is_staged(value):
+            return True
+        if isinstance(value, (list, tuple, dict)) and id(value) not in seen:  # (one may contain itself)
+            seen.add(id(value))
+            pending += value.values() if isinstance(value, dict) else value
     return False
 
 
