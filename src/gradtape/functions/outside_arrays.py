@@ -119,8 +119,9 @@ class OutsideArrays:
             held.clear()
 
     def _itself(self, view: Any) -> Any:
-        self.used(view.root)
-        return view.root if self._views.get(id(view.root)) is view else view.view(np.ndarray)
+        root = view.root
+        self.used(root)
+        return root if self._views.get(id(root)) is view else view.view(np.ndarray)
 
     @staticmethod
     def _overlapping(array: Any, others: Any) -> list[Any]:

@@ -22,8 +22,8 @@ ORIGINAL = "ag__original"
 _LEFT = frozenset({
     "__new__", "__init__", "__post_init__", "__del__", "__getattr__", "__getattribute__", "__setattr__", "__delattr__",
     "__get__", "__set__", "__delete__", "__set_name__", "__init_subclass__", "__class_getitem__", "__subclasshook__",
-    "__instancecheck__", "__subclasscheck__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__getnewargs__", "__sizeof__",
-    "__dir__", "__annotate__",
+    "__instancecheck__", "__subclasscheck__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__",
+    "__getnewargs__", "__sizeof__", "__dir__", "__annotate__",
 })  # fmt: skip
 # exceptions by which a method that Python called answers it: whether it does so cannot wait until the program runs
 _ANSWERS: dict[str, tuple[type[Exception], ...]] = {"__next__": (StopIteration,), "__getitem__": (IndexError,)}

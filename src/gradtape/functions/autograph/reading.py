@@ -348,7 +348,7 @@ def times(left: Any, right: Any) -> Any:
             return staging.repeated(value)
     if (left.__class__ in _TEXTS and is_staged(right)) or (right.__class__ in _TEXTS and is_staged(left)):
         raise OperatorNotAllowedInGraphError(
-            f"{user_location()}: a text cannot be repeated as often as a tensor says, whose value is known when the function runs"
+            f"{user_location()}: how often a text is repeated cannot depend on a tensor, whose value is known at run time"
         )
     return taken(left) * taken(right)
 
