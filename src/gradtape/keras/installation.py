@@ -236,9 +236,9 @@ def _placeholders(keras_tensor: ModuleType) -> None:
 
     def refused(self: Any, dtype: Any = None, copy: bool | None = None) -> Any:
         raise ValueError(
-            "A KerasTensor is symbolic: a placeholder for a shape and a dtype, without values, so functions of gradtape and "
-            f"NumPy cannot take it ({self!r}). While a functional model is put together, use `keras.ops` and layers: "
-            "keras.ops.sum(x), or a Layer with gt.reduce_sum(x) in its `call`"
+            "A KerasTensor is symbolic: it's a placeholder for a shape and dtype. It doesn't have any actual numerical value, "
+            f"so functions of gradtape and NumPy cannot take it ({self!r}). While a functional model is put together, use "
+            "`keras.ops` and layers: keras.ops.sum(x), or a Layer with gt.reduce_sum(x) in its `call`"
         )
 
     keras_tensor.KerasTensor.__array__ = refused
