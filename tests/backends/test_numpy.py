@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradtape.backends.numpy import compile_block, emit
+from gradtape.backends.numpy import compile_block
 from gradtape.core.opdef import Op
 from gradtape.errors import InternalError, InvalidArgumentError, OutOfRangeError
 from gradtape.ir.dims import symbol
@@ -47,8 +47,12 @@ def test_straight_line() -> None:
     assert same[1] == 4.0
 
 
-def test_an_executable_has_a_name() -> None:
-    assert repr(compile_block(program([tensor(3)], lambda b, x: b(SIN, x)), "wave")) == "<executable wave>"
+def test_source_reads_like_the_program() -> None:
+    executable = compile_block(program([tensor(3)], lambda b, x: b(SIN, b(MULTIPLY, x, x)), ["x"]), "wave")
+    lines = executable.source.splitlines()
+    assert any("x_2 * x_2" in line and "test_numpy.py:" in line for line in lines)
+    assert any("= sin(" in line for line in lines)
+    assert repr(executable) == "<executable wave>"
 
 
 def test_scalars_stay_numpy_scalars() -> None:
@@ -80,17 +84,6 @@ def test_several_results_of_one_op() -> None:
     first, places, *_ = compile_block(block)(np.array([2.0, 1.0, 2.0, 1.0]))
     assert first.tolist() == [0, 1]
     assert places.tolist() == [0, 1, 0, 1]
-
-
-def test_values_behind_several_results_have_names_of_their_own() -> None:
-    def make(b: Build, x: Any) -> Any:
-        places, *_ = b(UNIQUE, x, dtype="int32", by_value=False, equal_nan=True)
-        both = b.cond(b.constant(np.bool_(True)), [x], lambda b, x: [b(SIN, x), b(EXP, x)], lambda b, x: [x, x])
-        y = b(NEGATIVE, x)
-        return [b(ADD, both[0], b(MULTIPLY, both[1], y)), places]
-
-    total, _ = compile_block(program([tensor(3)], make))(X)
-    np.testing.assert_array_equal(total, np.sin(X) - np.exp(X) * X)
 
 
 def test_attributes_that_are_arrays() -> None:
@@ -127,7 +120,7 @@ def test_floating_point_events_are_silent() -> None:
 
 
 def test_programs_are_freed_without_the_garbage_collector() -> None:
-    callee = program([tensor(3)], lambda b, x: b.scan(2, [x], lambda b, i, x: ([b(SIN, x)], [x]))[:1])
+    callee = program([tensor(3)], lambda b, x: b(SIN, x))
     big = np.ones(3)
 
     def make(b: Build, x: Any) -> Any:
@@ -137,7 +130,7 @@ def test_programs_are_freed_without_the_garbage_collector() -> None:
     try:
         executable = compile_block(program([tensor(3)], make))
         executable(X)
-        gone = weakref.ref(inspect.getclosurevars(executable._run).nonlocals["run"])
+        gone = weakref.ref(executable._run)
         del executable
         assert gone() is None
     finally:
@@ -315,7 +308,7 @@ def test_lists() -> None:
 # --- calls
 
 
-def test_calls_share_one_routine(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_calls_share_one_function() -> None:
     callee = program([tensor(3), tensor(3)], lambda b, x, y: [b(ADD, x, y), b(SIN, x)], name="both ways")
 
     def make(b: Build, x: Any) -> Any:
@@ -323,16 +316,9 @@ def test_calls_share_one_routine(monkeypatch: pytest.MonkeyPatch) -> None:
         again, _ = b.call(callee, total, wave)
         return again
 
-    blocks: list[Block] = []
-    before = emit.FunctionSource.__init__
-
-    def noted(self: Any, whole: Any, block: Block, known: Any) -> None:
-        blocks.append(block)
-        before(self, whole, block, known)
-
-    monkeypatch.setattr(emit.FunctionSource, "__init__", noted)
-    np.testing.assert_array_equal(compile_block(program([tensor(3)], make))(X)[0], 2 * X + np.sin(X))
-    assert blocks.count(callee) == 1
+    executable = compile_block(program([tensor(3)], make))
+    np.testing.assert_array_equal(executable(X)[0], 2 * X + np.sin(X))
+    assert executable.source.count("def both_ways") == 1
 
 
 def test_calls_in_calls_and_loops() -> None:

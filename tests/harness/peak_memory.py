@@ -8,30 +8,25 @@ same in every run; it says nothing about time or about the process.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from gradtape.backends.numpy.emit import emit
 from gradtape.backends.numpy.executable import Executable
-from gradtape.ir.graph import Block, Operation
-from gradtape.ir.walk import program
+from gradtape.ir.graph import Block
 from gradtape.ops.list_values import TensorList
-from gradtape.ops.staged import CONSTANT, VOID
 
 
 def peak_bytes(block: Block, *arrays: Any) -> int:
     """The largest number of bytes of intermediate values alive at one time when the program runs on these arrays."""
+    program = emit(block, "counted", counting=True)
     ledger = Ledger()
-    for given in (*arrays, *constants(block)):
+    for given in (*arrays, *program.namespace.values()):
         ledger.ignore(given)
-    Executable(block, "counted", ledger.see).run(list(arrays))
+    program.namespace["see"] = ledger.see
+    Executable(program, "counted").run(list(arrays))
     return ledger.peak
-
-
-def constants(block: Block) -> list[Any]:
-    """The constants of a program."""
-    return [operation.op.impl(**operation.attrs) for operation in program(block) if operation.op in (CONSTANT, VOID)]
 
 
 class Ledger:
@@ -48,7 +43,7 @@ class Ledger:
         for array in _arrays(value):
             self._buffers.setdefault(id(array), array)  # kept, so that the id stays its own
 
-    def see(self, operation: Operation, values: Sequence[Any]) -> None:
+    def see(self, *values: Any) -> None:
         """Count new values; every operation of the program tells its results."""
         for value in values:
             if isinstance(value, TensorList):

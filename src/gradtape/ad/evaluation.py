@@ -19,7 +19,6 @@ from gradtape.core.dispatch import PART, apply, convert
 from gradtape.core.record import Line
 from gradtape.ir.dims import Dim, Env, match, substitute
 from gradtape.ir.graph import Block, Operation, Value
-from gradtape.ir.sizes import settled
 from gradtape.ir.types import ListSpec, TensorSpec
 from gradtape.ops.collective import CALLS
 from gradtape.ops.lists import LIST_GET, LIST_NEW
@@ -158,7 +157,14 @@ def _bind(known: dict[Value, Any], names: Sequence[Value], tensors: Sequence[Any
 
 def _sized(attr: Any, sizes: Env) -> Any:
     """An attribute with known sizes put in; those of list items may stay unknown."""
-    return settled(attr, sizes) if isinstance(attr, (TensorSpec, ListSpec)) else substitute(attr, sizes)
+    closed = substitute(attr, sizes)
+    return _closed(closed) if isinstance(closed, (TensorSpec, ListSpec)) else closed
+
+
+def _closed(spec: Any) -> Any:
+    if isinstance(spec, ListSpec):
+        return ListSpec(_closed(spec.item))
+    return TensorSpec([None if isinstance(size, Dim) else size for size in spec.shape], spec.dtype)
 
 
 def _index(place: int) -> Any:

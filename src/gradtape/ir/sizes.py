@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Any
 
-from gradtape.ir.dims import Dim, Env, substitute, symbols_in
+from gradtape.ir.dims import Dim, symbols_in
 from gradtape.ir.graph import Block, Operation, Value
 from gradtape.ir.types import ListSpec, TensorSpec
 
@@ -27,17 +27,6 @@ def describes(attr: Any) -> bool:
     if attr.__class__ is tuple or attr.__class__ is list:
         return bool(attr) and all(describes(part) for part in attr)
     return isinstance(attr, (TensorSpec, ListSpec))
-
-
-def settled(type: Any, sizes: Env) -> Any:
-    """A type, or several, with the sizes that are known; the others are None."""
-    if type.__class__ is tuple or type.__class__ is list:
-        return type.__class__(settled(part, sizes) for part in type)
-    if isinstance(type, ListSpec):
-        return ListSpec(settled(type.item, sizes))
-    if not isinstance(type, TensorSpec):
-        return type
-    return TensorSpec([None if isinstance(size, Dim) else size for size in substitute(type, sizes).shape], type.dtype)
 
 
 def needed_sizes(operation: Operation) -> frozenset[str]:

@@ -261,8 +261,9 @@ def _timed(program: Compiled) -> TimedExecutable | None:
 
 
 def _spread(tally: Tally, timed: TimedExecutable, backward: bool) -> None:
-    for operation, (count, seconds) in timed.times.items():
-        if operation.loc is not None and not operation.regions:
+    ticker = timed.ticker
+    for operation, seconds, count in zip(timed.operations, ticker.seconds, ticker.counts, strict=True):
+        if count and operation.loc is not None:
             entry = tally.inner.setdefault((operation.loc.file, operation.loc.line, operation.op.name), [0, 0.0, 0.0])
             if not backward:
                 entry[0] += count

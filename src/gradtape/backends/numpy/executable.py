@@ -1,18 +1,19 @@
 """Programs that run: `compile_block(block)` gives an `Executable`, a callable from arrays to a tuple of arrays and lists.
 
-A program (`emit.py`) runs under one floating-point error state. An error in an `impl` comes out as the error eager code would
-raise, with the user's line: in its text, and as the attribute `gradtape_location`. Parameters are never changed; results may
-be, or may be views of, parameters, as with any op.
+The source (`emit.py`) is compiled once and run under one floating-point error state. An error in an `impl` comes out as the
+error eager code would raise, with the user's line: in its text, and as the attribute `gradtape_location`. Parameters are
+never changed; results may be, or may be views of, parameters, as with any op.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
 from typing import Any
 
 import numpy as np
 
-from gradtape.backends.numpy.emit import ProgramSource, Told
+from gradtape.backends.numpy.emit import ProgramSource, SourcePlace, emit
 from gradtape.core.dispatch import FAILURES, explained
 from gradtape.errors import OpError
 from gradtape.ir.dims import substitute
@@ -21,18 +22,22 @@ from gradtape.passes.inplace import pure_op
 
 
 class Executable:
-    """A program: call it with one array (or `TensorList`) per parameter."""
+    """A compiled program: call it with one array (or `TensorList`) per parameter. `source` shows what runs."""
 
-    __slots__ = ("_places", "_run", "instead", "listener", "name")
+    __slots__ = ("_program", "_run", "instead", "listener", "name")
 
-    def __init__(self, block: Block, name: str, told: Told | None = None) -> None:
+    def __init__(self, program: ProgramSource, name: str) -> None:
         self.name = name
         self.instead: str | None = None  # why this runs here and not as native code, if that was wanted
         self.listener: Callable[..., None] | None = None
-        program_source = ProgramSource(block, name, told)
-        run = program_source.function(block)
-        self._run: Callable[[list[Any]], Sequence[Any]] = lambda arrays: run(arrays, {})
-        self._places = program_source.places
+        self._program = program
+        # the functions live in closures, not in the namespace: a program is freed at once, without the garbage collector
+        exec(compile(program.source, f"<gradtape {name}>", "exec"), program.namespace)  # noqa: S102  (our own source)
+        self._run = program.namespace.pop("build")()
+
+    @property
+    def source(self) -> str:
+        return self._program.source
 
     def report(self) -> list[str]:
         """Lines for `explain`."""
@@ -47,14 +52,14 @@ class Executable:
         given = list(arrays) if self.listener is not None else ()
         try:
             with np.errstate(all="call", under="ignore", call=lambda _, flag: events.append(flag)):
-                results = tuple(self._run(arrays))
+                results: tuple[Any, ...] = self._run(arrays)
         except Exception as error:  # any impl's: the same, with the user's line
-            told = self._located(error)
+            located = self._located(error)
         else:
             if events and self.listener is not None:
                 self.listener(results, *given)
             return results
-        raise told  # out here: as its context the error of the impl would keep the frames with all their values
+        raise located  # out here: as its context the error of the impl would keep the frames with all their values
 
     def listen(self, listener: Callable[..., None]) -> list[int]:
         """Have `listener(results, *arrays)` called after all runs with floating-point events."""
@@ -62,17 +67,24 @@ class Executable:
         return [0, 0, 0]
 
     def _located(self, error: Exception) -> Exception:
-        """The error to raise: explained as in eager code, with the location of the innermost operation on the way to it."""
-        innermost, traceback = None, error.__traceback__
+        """The error to raise: explained as in eager code, with the location of the operation that raised it."""
+        known = self._place_of(error.__traceback__)
+        if known is None or "gradtape_location" in error.__dict__:
+            return error
+        place, local = known
+        sizes = {name.removeprefix("size_"): size for name, size in local.items() if name.startswith("size_")}
+        values = [local[name] if name in local else self._program.namespace.get(name) for name in place.operands]
+        return located(place.operation, values, sizes, error)
+
+    def _place_of(self, traceback: TracebackType | None) -> tuple[SourcePlace, dict[str, Any]] | None:
+        """The innermost operation of this program on the way to the error, and the names bound there."""
+        innermost = None
         while traceback is not None:
             frame = traceback.tb_frame
-            if (places := self._places.get(frame.f_code)) is not None and (place := places[traceback.tb_lineno - 1]):
-                innermost = place, {**frame.f_globals, **frame.f_locals}
+            if frame.f_globals is self._program.namespace and traceback.tb_lineno in self._program.places:
+                innermost = self._program.places[traceback.tb_lineno], dict(frame.f_locals)
             traceback = traceback.tb_next
-        if innermost is None or "gradtape_location" in error.__dict__:
-            return error
-        (operation, operands), names = innermost
-        return located(operation, [names.get(name) for name in operands], names["sizes"], error)
+        return innermost
 
     def __repr__(self) -> str:
         return f"<executable {self.name}>"
@@ -111,4 +123,4 @@ def compile_block(block: Block, name: str = "f") -> Executable:
     >>> program(np.array([1.0, 3.0]))
     (array([1., 9.]),)
     """
-    return Executable(block, name)
+    return Executable(emit(block, name), name)
