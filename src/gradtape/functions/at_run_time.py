@@ -8,6 +8,7 @@ from typing import Any
 
 from gradtape import tree
 from gradtape.core.tensor import Readable, Tensor
+from gradtape.functions.staging.staged_builtins import StagedText, Template
 from gradtape.ops import staged
 from gradtape.trace.effects import active
 from gradtape.trace.tracing import current_trace
@@ -26,16 +27,21 @@ def at_run_time(function: Callable[..., None]) -> Callable[..., None]:
         values = [leaf.read() if isinstance(leaf, Readable) else leaf for leaf in leaves]
         places = [i for i, leaf in enumerate(values) if isinstance(leaf, Tensor)]
         given = [v.strong() if isinstance(v, WeakTensor) else v for v in (values[i] for i in places)]
+        texts = Template()
+        parts = {i: texts.part(leaf) for i, leaf in enumerate(values) if isinstance(leaf, StagedText)}
 
         def run(*tensors: Any) -> None:
             filled = list(leaves)
-            for place, tensor in zip(places, tensors, strict=True):
-                filled[place] = tensor
+            for place, tensor in zip(places, tensors, strict=False):
+                number = values[place]
+                filled[place] = number.python_type(tensor) if isinstance(number, WeakTensor) else tensor
+            for place, part in parts.items():
+                filled[place] = staged.text_of(part, tuple([tensor._data for tensor in tensors[len(places) :]]))
             again, keywords = tree.pack_sequence_as((args, kwargs), filled)
             function(*again, **keywords)
 
         trace = current_trace()
-        operands = [trace.own(t) for t in given]
+        operands = [trace.own(t) for t in (*given, *texts.values)]
         trace.emit(staged.PY_CALL, operands, {"function": run, "types": ()})
 
     return called

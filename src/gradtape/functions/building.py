@@ -24,6 +24,10 @@ class Build(Exception):  # noqa: N818  (not an error: control flow of the tracer
     """A variable is made under a condition that is only a Python number: trace again with that number as it is."""
 
 
+class InitialValueError(ValueError):
+    """The initial value of a variable that a function makes follows from its inputs: only a call of Python can make it."""
+
+
 class Building:
     """What the first trace of a function wrote and left."""
 

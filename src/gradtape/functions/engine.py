@@ -19,6 +19,7 @@ from gradtape.core.record import SCOPE
 from gradtape.errors import OpError, UnimplementedError
 from gradtape.functions import attempts
 from gradtape.functions.autograph import convert
+from gradtape.functions.building import InitialValueError
 from gradtape.functions.cache import Cache, Generality, Pattern, Traced
 from gradtape.functions.declared import Declared
 from gradtape.functions.fast_call import fast_call
@@ -65,11 +66,12 @@ class Options:
 class FunctionState:
     """What was traced for one function or one object's method."""
 
-    __slots__ = ("__weakref__", "cache", "generality")
+    __slots__ = ("__weakref__", "built", "cache", "generality")
 
     def __init__(self) -> None:
         self.cache = Cache()
         self.generality = Generality()
+        self.built = False  # Python has run once, to make variables
 
     def clear(self) -> None:
         self.cache.clear()
@@ -96,8 +98,17 @@ class Engine:
         scope = SCOPE.get()
         if scope is not None and scope.batches and (has_batches(call.tensors) or any(b is not None for b in scope.batches)):
             return Caller(target, call, self.binder).inline(self.options.autograph)  # Python runs on batched tensors
-        traced, new = self.traced(target, state, call, pattern)
         caller = Caller(target, call, self.binder)
+        try:
+            traced, new = self.traced(target, state, call, pattern)
+        except InitialValueError:
+            if state.built or TRACE.get() is not None:
+                raise
+            # its variables follow from this call's values: Python makes them, and later calls find them made
+            state.built = True
+            result = caller.rerun(call.tensors)
+            self.traced(target, state, *self.bound(args, kwargs))
+            return result
         if TRACE.get() is not None:
             return self._inside(traced, caller)
         # once for each trace, on the arguments at hand

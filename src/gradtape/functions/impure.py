@@ -8,8 +8,10 @@ trace. `FROZEN` is the one table of what is known to be so, by name: nothing is 
 
 from __future__ import annotations
 
+import io
 import os
 import random
+import sys
 import warnings
 from collections.abc import Iterator
 from types import FunctionType, ModuleType
@@ -20,6 +22,7 @@ import numpy as np
 from gradtape.core.record import user_location
 from gradtape.core.tensor import Readable, Tensor
 from gradtape.errors import AutographWarning, InvalidArgumentError
+from gradtape.trace.effects import active
 
 _QUEUE = ("empty", "full", "get", "get_nowait", "qsize")
 # modules with functions, and classes with methods, that give something else each time
@@ -32,7 +35,15 @@ FROZEN: dict[str, tuple[str, ...]] = {
     "secrets": ("choice", "randbelow", "randbits", "token_bytes", "token_hex", "token_urlsafe"),
     "datetime.datetime": ("now", "today", "utcnow"), "datetime.date": ("today",),
     "queue.Queue": _QUEUE, "_queue.SimpleQueue": _QUEUE, "multiprocessing.queues.Queue": _QUEUE,
-    "os._Environ": ("get",),
+    "os._Environ": ("get",), "_io.StringIO": ("getvalue", "read", "tell"), "_io.BytesIO": ("getvalue", "read", "tell"),
+}  # fmt: skip
+# and those that only tell somebody something, or wait: a program does so at each call, in its place among the other effects
+_LEVELS = ("critical", "debug", "error", "exception", "info", "log", "warning")
+_WRITING = ("flush", "write", "writelines")
+TELLING: dict[str, tuple[str, ...]] = {
+    "logging": _LEVELS, "logging.Logger": _LEVELS, "logging.LoggerAdapter": _LEVELS, "time": ("sleep",),
+    "_io.StringIO": _WRITING, "_io.TextIOWrapper": _WRITING, "_io.BytesIO": _WRITING, "_io.BufferedWriter": _WRITING,
+    "queue.Queue": ("put", "put_nowait"), "_queue.SimpleQueue": ("put", "put_nowait"), "_csv.writer": ("writerow", "writerows"),
 }  # fmt: skip
 SOURCES = (random.Random, np.random.Generator, np.random.RandomState, np.random.BitGenerator)
 ADVANCING = frozenset({"send", "throw", "read", "readline", "readlines", "close"})
@@ -100,9 +111,14 @@ def warn_frozen(callee: Any, external: Any) -> None:
     elif isinstance(source, type):
         frozen = _gives(source, name)
     else:
-        frozen = (id(source) in external or source is os.environ) and _gives(type(source), name)
+        frozen = _gives(type(source), name) and (source is os.environ or _is_outside(source, external))
     if not frozen:
         return
+    if id(source) in active().told:
+        raise InvalidArgumentError(
+            f"{user_location()}: `{name}` would read, while the function is traced, what it writes when it runs. Read it "
+            "outside the function"
+        )
     path, _, number = user_location().rpartition(":")
     warnings.warn_explicit(
         f"`{getattr(callee, '__name__', callee)}` is called while a gt.function is traced: every call of the function will get "
@@ -112,5 +128,23 @@ def warn_frozen(callee: Any, external: Any) -> None:
     )  # fmt: skip
 
 
-def _gives(cls: type, method: str) -> bool:
-    return any(method in FROZEN.get(f"{base.__module__}.{base.__qualname__}", ()) for base in cls.__mro__)
+def tells(callee: Any, external: Any) -> bool:
+    """Whether a function only tells the world outside something, of which the program hears no more."""
+    source, name = getattr(callee, "__self__", None), getattr(callee, "__name__", "")
+    if source is None or isinstance(source, ModuleType):
+        return name in TELLING.get(getattr(callee, "__module__", None) or "", ())
+    # a buffer made inside the function is the function's own
+    outside = not isinstance(source, io.IOBase) or source in (sys.stdout, sys.stderr) or _is_outside(source, external)
+    if outside and _gives(type(source), name, TELLING):
+        active().told.add(id(source))
+        return True
+    return False
+
+
+def _is_outside(source: Any, external: Any) -> bool:
+    """Whether an object is from outside, be it behind a `Consumed`: a file is an iterator, too."""
+    return id(source) in external or any(v.__class__ is Consumed and v.iterator is source for v in external.values())
+
+
+def _gives(cls: type, method: str, table: dict[str, tuple[str, ...]] = FROZEN) -> bool:
+    return any(method in table.get(f"{base.__module__}.{base.__qualname__}", ()) for base in cls.__mro__)

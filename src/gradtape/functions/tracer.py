@@ -22,7 +22,7 @@ from gradtape.core.record import user_location
 from gradtape.core.tensor import Readable, Tensor
 from gradtape.errors import InvalidArgumentError
 from gradtape.functions.autograph.convert import convert
-from gradtape.functions.building import Build, Building
+from gradtape.functions.building import Build, Building, InitialValueError
 from gradtape.functions.guards import Guards
 from gradtape.functions.impure import consumable
 from gradtape.functions.lifting import CONSTANTS, Lifting
@@ -120,6 +120,7 @@ class Tracer:
         self.logs: list[Log] = [Log()]
         self.arrays = OutsideArrays(self.logs)
         self.classes = MetClasses()
+        self.told: set[int] = set()  # objects outside that are written to when the program runs: files, queues
         self.external: dict[int, Any] = {}  # objects from outside: reads of them are guarded
         self.own: dict[int, Any] = {}  # classes that the function made, and the variables of it that their methods see
         self.follows_changes = self.aliases.tracking
@@ -213,9 +214,9 @@ class Tracer:
             raise ValueError("a variable cannot be made inside a staged loop or branch; make it before")
         value = self.lifting.value_of(start, effects=True)
         if value is None:
-            raise ValueError(
-                "the initial value of a variable made inside a gt.function depends on the function's inputs, which have no "
-                "value while it is traced; make the variable outside, or from constants and shapes"
+            raise InitialValueError(
+                f"{self.created_at}: the function makes a variable each time it is called, whose initial value depends on its "
+                "inputs; make it outside, or once: `if self.v is None: self.v = gt.Variable(...)`"
             )
         return value
 

@@ -144,6 +144,8 @@ def _staged_if(any_of: Callable[[Any], bool], builtin: Any, called: str = "") ->
         for arg in args:
             if any_of(arg):
                 return staging.call_builtin(name, args, kwargs)
+        if args and (own := own_method(args[0], f"__{name}__")) is not None:  # what it gives may be staged
+            return own(*args[1:], **kwargs)
         return builtin(*builtins.map(taken, args), **kwargs)
 
     overload.__name__ = name

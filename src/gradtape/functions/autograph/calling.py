@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from gradtape.core.tensor import Tensor
+from gradtape.functions.at_run_time import at_run_time
 from gradtape.functions.autograph.bindings import Bindings
 from gradtape.functions.autograph.builtin_calls import OVERLOADS, container_method
 from gradtape.functions.autograph.code_registry import ENTRIES
@@ -23,7 +24,7 @@ from gradtape.functions.autograph.convert import converted_function
 from gradtape.functions.autograph.numpy_calls import numpy_call, scipy_call
 from gradtape.functions.autograph.reading import attr, set_plain_attr
 from gradtape.functions.foreign_calls import admitted, looking_at_arguments
-from gradtape.functions.impure import warn_frozen
+from gradtape.functions.impure import tells, warn_frozen
 from gradtape.functions.staging.staged_values import Maybe, StagedItems, Undefined, staged_items
 from gradtape.trace.effects import active, refuse_in_trial, trying
 from gradtape.trace.weak import WeakTensor, default_number
@@ -45,6 +46,8 @@ def conv(callee: Any) -> Any:
     if kind is MethodType:
         function = callee.__func__
         if (tracer := active()) is not None:
+            if tells(callee, tracer.external):
+                return at_run_time(callee)
             warn_frozen(callee, tracer.external)
         converted = conv(function)
         return callee if converted is function else MethodType(converted, callee.__self__)
@@ -89,6 +92,8 @@ def _function(callee: Any) -> Any:
     home = str(callee.__module__).partition(".")[0]
     if home == "gradtape":
         return library(callee)
+    if tells(callee, tracer.external):
+        return at_run_time(callee)
     warn_frozen(callee, tracer.external)
     if home in ("numpy", "scipy"):
         return _in_place_of(callee, numpy_call(callee) if home == "numpy" else scipy_call(callee), tracer)
@@ -101,6 +106,8 @@ def _builtin(callee: Any, tracer: Any) -> Any:
     if isinstance(callee.__self__, CONTAINERS):
         method = container_method(tracer, callee)
         return looking_at_arguments(method) if tracer.trials.depth else method
+    if tells(callee, tracer.external):
+        return at_run_time(callee)
     warn_frozen(callee, tracer.external)
     return _in_place_of(callee, OVERLOADS.get(callee) or numpy_call(callee), tracer)
 

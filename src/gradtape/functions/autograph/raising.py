@@ -17,7 +17,7 @@ from gradtape.core.opdef import Fails
 from gradtape.core.record import user_location
 from gradtape.errors import InvalidArgumentError, OperatorNotAllowedInGraphError, OutOfRangeError
 from gradtape.functions.special_methods import ANSWERS
-from gradtape.functions.staging.staged_builtins import _Template
+from gradtape.functions.staging.staged_builtins import Template
 from gradtape.ops import staged
 from gradtape.trace.effects import active
 from gradtape.trace.tracing import current_trace
@@ -83,7 +83,7 @@ class RaisedAgain:
 
 def emit_error(error: BaseException, due: Any = None) -> None:
     """The program raises this error here; with `due`, not before that value is computed."""
-    template = _Template()
+    template = Template()
     plain = len(error.args) <= 1 and error.__cause__ is None and type(error).__init__ in _SIMPLE
     parts = tuple(template.part(arg) for arg in error.args) if plain else ()
     trace = current_trace()

@@ -100,7 +100,7 @@ def holds_staged(value: Any) -> bool:
     return False
 
 
-class _Template:
+class Template:
     """Texts as attributes, their staged values as operands."""
 
     def __init__(self) -> None:
@@ -155,7 +155,7 @@ class _Template:
 
 def print_(*args: Any, sep: Any = " ", end: Any = "\n", file: Any = None, flush: bool = False) -> None:
     """`print` at each run of the program, in its place among the other effects."""
-    template = _Template()
+    template = Template()
     parts = tuple(template.part(arg) for arg in args)
     attrs = {"template": parts, "sep": " " if sep is None else sep, "end": "\n" if end is None else end, "file": file}
     current_trace().emit(staged.PRINT, template.values, attrs)
@@ -163,7 +163,7 @@ def print_(*args: Any, sep: Any = " ", end: Any = "\n", file: Any = None, flush:
 
 def assert_(test: Any, message: Callable[[], Any] | None, line: int = 0) -> None:
     """`assert test, message()` when the program runs."""
-    template = _Template()
+    template = Template()
     text = () if message is None else (template.part(message()),)
     attrs = {"template": text, "exception": AssertionError}
     current_trace().emit(staged.ASSERT, [truth(test), *template.values], attrs)
