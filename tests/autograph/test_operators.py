@@ -12,6 +12,7 @@ import pytest
 import gradtape as gt
 from gradtape.errors import InvalidArgumentError
 from gradtape.functions.autograph import control_calls as control, convert
+from gradtape.functions.autograph.convert import converted_function
 from gradtape.functions.building import Building
 from gradtape.functions.guards import Guards
 from gradtape.functions.outside_arrays import OutsideArrays
@@ -36,7 +37,8 @@ class Recorder:
         self.external: dict[int, Any] = {}
         self.trace = SimpleNamespace(block=Block())
         self.trials = Trials(self, Building())
-        self.arrays, self.classes = OutsideArrays([]), MetClasses()
+        self.arrays, self.classes, self.told = OutsideArrays([]), MetClasses(), set()
+        self.special = converted_function
 
     def outer(self, scope: Any, name: str, value: Any) -> Any:
         self.log.append(("outer", name, "cell" if name in scope.cells else "global"))

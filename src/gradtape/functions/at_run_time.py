@@ -8,7 +8,6 @@ from typing import Any
 
 from gradtape import tree
 from gradtape.core.tensor import Readable, Tensor
-from gradtape.functions.staging.staged_builtins import StagedText, Template
 from gradtape.ops import staged
 from gradtape.trace.effects import active
 from gradtape.trace.tracing import current_trace
@@ -23,6 +22,8 @@ def at_run_time(function: Callable[..., None]) -> Callable[..., None]:
         if active() is None:
             function(*args, **kwargs)
             return
+        from gradtape.functions.staging.staged_builtins import StagedText, Template  # a trace has loaded it
+
         leaves = tree.flatten((args, kwargs))
         values = [leaf.read() if isinstance(leaf, Readable) else leaf for leaf in leaves]
         places = [i for i, leaf in enumerate(values) if isinstance(leaf, Tensor)]

@@ -6,9 +6,7 @@ an attempt that ended nothing is left but what it learned, the variables it made
 
 from __future__ import annotations
 
-import functools
 import gc
-import types
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -21,7 +19,7 @@ from gradtape.functions.impure import consumable
 from gradtape.functions.program import Program, finished
 from gradtape.functions.staging.aliasing.aliases import FIXED, Restart
 from gradtape.functions.staging.joins import JoinError
-from gradtape.functions.tracer import FIXED_KINDS, Tracer
+from gradtape.functions.tracer import Tracer, objects_of
 from gradtape.trace.effects import TRACER, TRACING_VARIABLES
 from gradtape.trace.tracing import tracing
 
@@ -108,24 +106,12 @@ def _attempt(tracer: Tracer, function: Callable[..., Any], rebuild: Any, autogra
     return None
 
 
-def _objects_of(function: Any) -> Iterator[Any]:
-    """What a callable brings along: the object whose method it is, a callable object itself, the arguments of a partial."""
-    if isinstance(function, types.MethodType):
-        yield function.__self__
-    elif isinstance(function, functools.partial):
-        yield from _objects_of(function.func)
-        yield from function.args
-        yield from function.keywords.values()
-    elif not isinstance(function, FIXED_KINDS):
-        yield function
-
-
 def _traced(tracer: Tracer, function: Callable[..., Any], rebuild: Any, autograph: bool) -> Program:
     stand_ins = tracer.arguments_for(())
     args, kwargs = rebuild(stand_ins)
     for value, label in getattr(rebuild, "objects", ()):
         tracer.guards.label(value, label)
-    for value in _objects_of(function):
+    for value in objects_of(function):
         tracer.guards.label(value, "self")
         tracer.known(value)
     for value in getattr(rebuild, "containers", ()):  # their items are arguments: part of the signature, not guarded

@@ -20,7 +20,7 @@ from gradtape.trace.effects import active
 ORIGINAL = "ag__original"
 # how objects are made and go, and how attributes are found: converted code sees to these itself, and Python needs them itself
 _LEFT = frozenset({
-    "__new__", "__init__", "__post_init__", "__del__", "__getattr__", "__getattribute__", "__setattr__", "__delattr__",
+    "__new__", "__init__", "__del__", "__getattr__", "__getattribute__", "__setattr__", "__delattr__",
     "__get__", "__set__", "__delete__", "__set_name__", "__init_subclass__", "__class_getitem__", "__subclasshook__",
     "__instancecheck__", "__subclasscheck__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__",
     "__getnewargs__", "__sizeof__", "__dir__", "__annotate__",
@@ -78,16 +78,25 @@ def original(function: Any) -> Any:
     return getattr(function, "__dict__", {}).get(ORIGINAL, function) if function.__class__ is FunctionType else function
 
 
+def _look_into(values: tuple[Any, ...]) -> None:
+    tracer = active()
+    for value in values:
+        if id(value) in tracer.external:
+            for name, part in list(getattr(value, "__dict__", {}).items()):
+                tracer.attr(value, name, part)
+
+
 def _standing_in(method: FunctionType) -> Any:
     @functools.wraps(method)
     def special(*args: Any, **kwargs: Any) -> Any:
-        if active() is None:
+        if (tracer := active()) is None:
             return method(*args, **kwargs)
-        from gradtape.functions.autograph.convert import converted_function
-
+        converted = tracer.special(method)
+        if converted is method:  # it has no source, as what `dataclasses` writes: it may read all there is
+            _look_into(args)
         token = ANSWERS.set(_ANSWERS.get(method.__name__, ()))
         try:
-            return converted_function(method, quiet=True)(*args, **kwargs)
+            return converted(*args, **kwargs)
         finally:
             ANSWERS.reset(token)
 

@@ -8,10 +8,11 @@ The result is a `Program` (`functions/program.py`), which does all of it for rea
 
 from __future__ import annotations
 
+import functools
 import types
 import weakref
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from gradtape.core.conversion import is_foreign_array, typed
 from gradtape.core.record import user_location
 from gradtape.core.tensor import Readable, Tensor
 from gradtape.errors import InvalidArgumentError
-from gradtape.functions.autograph.convert import convert
+from gradtape.functions.autograph.convert import convert, converted_function
 from gradtape.functions.building import Build, Building, InitialValueError
 from gradtape.functions.guards import Guards
 from gradtape.functions.impure import consumable
@@ -63,6 +64,18 @@ from gradtape.variables.variable import Variable
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 _CONTAINERS = (list, tuple, dict)
 FIXED_KINDS = (types.ModuleType, types.FunctionType, types.BuiltinFunctionType, type)
+
+
+def objects_of(function: Any) -> Iterator[Any]:
+    """What a callable brings along: the object whose method it is, a callable object itself, the arguments of a partial."""
+    if isinstance(function, types.MethodType):
+        yield function.__self__
+    elif isinstance(function, functools.partial):
+        yield from objects_of(function.func)
+        yield from function.args
+        yield from function.keywords.values()
+    elif not isinstance(function, FIXED_KINDS):
+        yield function
 
 
 class VariableEntry:
@@ -250,7 +263,9 @@ class Tracer:
             )
         if isinstance(target, (Tensor, Readable)) or id(target) not in self.external:
             return value
-        if isinstance(value, (types.MethodType, types.BuiltinMethodType)):
+        if isinstance(value, (types.MethodType, types.BuiltinMethodType)) and (
+            value.__self__ is target or isinstance(value.__self__, type)
+        ):
             if isinstance(value, types.MethodType) and value.__self__ is target and _user_class(type(target)):
                 self.guards.attribute(target, name, value)
             return value
@@ -292,6 +307,9 @@ class Tracer:
             return self.stand_in(value, lambda: value, "a captured tensor")
         if not isinstance(value, (*_PLAIN, Tensor, Readable, types.ModuleType)) and id(value) not in self.own:
             self.external[id(value)] = value
+            if isinstance(value, (types.MethodType, functools.partial)):  # somebody else's, handed on
+                for brought in objects_of(value):
+                    self.known(brought)
             self.classes.meet(value if isinstance(value, type) else value.__class__)
             if isinstance(value, CHANGEABLE):
                 self.uses.used(value)
@@ -416,6 +434,7 @@ class Tracer:
             known = self.stand_ins[key] = (owner, number)  # type: ignore[index]
         return weak(known[1]._data)
 
+    special = staticmethod(functools.partial(converted_function, quiet=True))  # of a method that Python calls
     converted = staticmethod(convert)  # of a function that the library calls for the user: like the user's own code
 
     # -- writes of converted code ----------------------------------------------------------------------------------

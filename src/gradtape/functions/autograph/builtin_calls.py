@@ -10,10 +10,12 @@ import bisect
 import builtins
 import functools
 import heapq
+import operator
 from collections.abc import Callable, Iterator
 from types import FunctionType, MethodType
 from typing import Any
 
+from gradtape.functions.autograph.copying import COPIES
 from gradtape.functions.autograph.reading import attr, del_attr, iterate, own_method, set_attr, taken
 from gradtape.functions.foreign_calls import own_iterator
 from gradtape.functions.impure import refuse_advancing
@@ -50,9 +52,12 @@ def _holds(value: Any) -> bool:
     return value.__class__ in (list, tuple) and any(_asked(part) for part in value)
 
 
+CALLED = (FunctionType, MethodType, functools.partial, operator.attrgetter, operator.itemgetter, operator.methodcaller)
+
+
 def converted_argument(value: Any) -> Any:
     """A function given to something that will call it, converted."""
-    if value.__class__ in (FunctionType, MethodType, functools.partial):
+    if value.__class__ in CALLED:
         from gradtape.functions.autograph.calling import conv
 
         return conv(value)
@@ -249,7 +254,11 @@ def _isinstance(*args: Any) -> Any:
 
 
 def _type(*args: Any, **kwargs: Any) -> Any:
-    return args[0].python_type if len(args) == 1 and isinstance(args[0], WeakTensor) else type(*args, **kwargs)
+    if len(args) != 1:
+        return type(*args, **kwargs)
+    if isinstance(args[0], WeakTensor):
+        return args[0].python_type
+    return active().known(type(args[0])) if id(args[0]) in active().external else type(args[0])
 
 
 def _getattr(*args: Any) -> Any:
@@ -351,5 +360,5 @@ OVERLOADS: dict[Any, Any] = {
     **{f: _consume(f) for f in (max, min, sorted, sum, list, tuple)},
     **{f: _quantifier(f) for f in (any, all)},
     **{f: _with_function(f) for f in (map, filter)},
-    **{f: _changing_list(f) for f in CHANGING_LISTS},
+    **{f: _changing_list(f) for f in CHANGING_LISTS}, **COPIES,
 }  # fmt: skip

@@ -7,7 +7,11 @@ Functions are converted (`convert.py`), builtins with a staged meaning are repla
 from __future__ import annotations
 
 import builtins
+import dataclasses
+import functools
+import operator
 import sys
+import weakref
 from collections import deque
 from functools import partial
 from types import BuiltinFunctionType, FunctionType, MethodDescriptorType, MethodType, MethodWrapperType, WrapperDescriptorType
@@ -22,7 +26,7 @@ from gradtape.functions.autograph.builtin_calls import OVERLOADS, container_meth
 from gradtape.functions.autograph.code_registry import ENTRIES
 from gradtape.functions.autograph.convert import converted_function
 from gradtape.functions.autograph.numpy_calls import numpy_call, scipy_call
-from gradtape.functions.autograph.reading import attr, set_plain_attr
+from gradtape.functions.autograph.reading import attr, item, set_plain_attr
 from gradtape.functions.foreign_calls import admitted, looking_at_arguments
 from gradtape.functions.impure import tells, warn_frozen
 from gradtape.functions.staging.staged_values import Maybe, StagedItems, Undefined, staged_items
@@ -36,6 +40,38 @@ LIBRARIES = {"gradtape", "numpy", "scipy", *sys.stdlib_module_names}
 OPENING = ("stack", "concat", "add_n")  # what takes all items of a list at once
 STATIC = (list, dict, set, str, tuple)
 UNBOUND = (MethodDescriptorType, WrapperDescriptorType)  # methods of C, as `list.append` and `object.__setattr__`
+
+
+def _referred(reference: Any) -> Any:
+    """What a weak reference leads to is from outside, as it is."""
+    target = reference()
+    return target if id(reference) not in active().external else active().known(target)
+
+
+def _attributes(getter: Any, target: Any) -> Any:
+    """`operator.attrgetter(...)(target)`."""
+    values = [functools.reduce(attr, name.split("."), target) for name in getter.__reduce__()[1]]
+    return values[0] if len(values) == 1 else tuple(values)
+
+
+def _items_got(getter: Any, target: Any) -> Any:
+    """`operator.itemgetter(...)(target)`."""
+    values = [item(target, key) for key in getter.__reduce__()[1]]
+    return values[0] if len(values) == 1 else tuple(values)
+
+
+def _method_called(caller: Any, target: Any) -> Any:
+    """`operator.methodcaller(...)(target)`."""
+    factory, rest = caller.__reduce__()
+    if isinstance(factory, partial):  # with keywords
+        return method(target, factory.args[0])(*rest, **factory.keywords)
+    return method(target, rest[0])(*rest[1:])
+
+
+REACHING: dict[type, Any] = {
+    weakref.ref: _referred, operator.attrgetter: _attributes, operator.itemgetter: _items_got,
+    operator.methodcaller: _method_called,
+}  # fmt: skip
 
 
 def conv(callee: Any) -> Any:
@@ -63,6 +99,8 @@ def conv(callee: Any) -> Any:
             return lambda target, *args, **kwargs: conv(callee.__get__(target, type(target)))(*args, **kwargs)
         if kind is MethodWrapperType:
             return _method_wrapper(callee, tracer)
+        if (reaching := REACHING.get(kind)) is not None:
+            return partial(reaching, callee)
         if kind.__module__ == "numpy":
             return _in_place_of(callee, numpy_call(callee), tracer)
     function = getattr(kind, "__call__", None)  # noqa: B004  (it is called, not only asked for)
@@ -92,6 +130,8 @@ def _function(callee: Any) -> Any:
     home = str(callee.__module__).partition(".")[0]
     if home == "gradtape":
         return library(callee)
+    if (overload := OVERLOADS.get(callee)) is not None:
+        return overload
     if tells(callee, tracer.external):
         return at_run_time(callee)
     warn_frozen(callee, tracer.external)
@@ -208,7 +248,7 @@ def _constructor(cls: type) -> Any:
         return cls
     converted = converted_function(init, quiet=True)
     if converted is init:
-        return cls
+        return partial(_dataclass, cls) if dataclasses.is_dataclass(cls) else cls
 
     def construct(*args: Any, **kwargs: Any) -> Any:
         instance: Any = object.__new__(cls)
@@ -218,6 +258,16 @@ def _constructor(cls: type) -> Any:
         return instance
 
     return construct
+
+
+def _dataclass(cls: Any, *args: Any, **kwargs: Any) -> Any:
+    """An object of a dataclass, whose `__init__` has no source: factories of its fields are called as converted code does."""
+    fields = [field for field in dataclasses.fields(cls) if field.init]
+    given = {field.name for field in [f for f in fields if not f.kw_only][: len(args)]} | set(kwargs)
+    for field in fields:
+        if field.default_factory is not dataclasses.MISSING and field.name not in given:
+            kwargs[field.name] = conv(field.default_factory)()
+    return cls(*args, **kwargs)
 
 
 def with_defaults(function: Any, defaults: tuple[Any, ...], keyword_defaults: dict[str, Any]) -> Any:

@@ -24,12 +24,13 @@ from gradtape.functions.autograph.numpy_calls import joined
 from gradtape.functions.autograph.scopes import GLOBAL
 from gradtape.functions.foreign_calls import advancing, changing, reading_key, updating
 from gradtape.functions.impure import refuse_advancing
-from gradtape.functions.outside_containers import CHANGEABLE, is_array, pairs
+from gradtape.functions.outside_containers import CHANGEABLE, pairs
 from gradtape.functions.special_methods import original
 from gradtape.functions.staging import absent, staged_builtins as staging
 from gradtape.functions.staging.branches import is_staged, valued
 from gradtape.functions.staging.places import MISSING, Attribute, Cell, Global, InnerCell
 from gradtape.functions.staging.staged_values import Maybe, Undefined, staged_items
+from gradtape.functions.tokens import SCALARS
 from gradtape.ops.operators import warn_lost
 from gradtape.trace.effects import KEYS, LENGTH, active
 
@@ -382,12 +383,12 @@ def managed(manager: Any) -> Any:
 
 def taken(value: Any) -> Any:
     """What a copy of a container is made of, or a builtin goes through: in the place of tensors and arrays from outside the
-    inputs that stand for them. (A container without such is what it is.)"""
+    inputs that stand for them, and objects known to be from outside. (A container of numbers and text is what it is.)"""
     kind = value.__class__
     if (kind is not list and kind is not tuple and kind is not dict) or staged_items(value) is not None:
         return value
     tracer = active()
-    if tracer is None or id(value) not in tracer.external or not any(is_array(v) for _, v in pairs(value)):
+    if tracer is None or id(value) not in tracer.external or all(v.__class__ in SCALARS for _, v in pairs(value)):
         return value
     return kind([(k, tracer.item(value, k, v)) for k, v in pairs(value)] if kind is dict else _items(tracer, value))
 
