@@ -1,7 +1,8 @@
 """Iterators and generators from outside gave their first items at every call of a function, without a word.
 
 A program is traced once, so whatever is used up while tracing would be stale. Iterators of any kind that were made outside are
-refused with the line, whoever advances them; iterators made inside, and sequences, work as before. Random numbers and clocks of
+refused with the line, whoever advances them; iterators made inside, and sequences, work as before. Those of a user's class are
+objects like any other: what they change is followed. Random numbers and clocks of
 Python and NumPy are frozen, as in TensorFlow, with a warning.
 """
 
@@ -57,7 +58,6 @@ ITERATORS = {
     "count": lambda: itertools.count(1.0),
     "cycle": lambda: itertools.cycle([1.0, 2.0]),
     "dict": lambda: iter({1.0: 2.0}.items()),
-    "own class": Own,
 }
 USES = {
     "next": lambda it, x: x * np.sum(next(it)),
@@ -223,3 +223,15 @@ def test_a_generator_made_inside_begins_anew_at_each_call():
         return x + np.random.default_rng(3).normal()
 
     agree(f, (0.5,))
+
+
+@pytest.mark.parametrize("use", [*USES.values(), in_a_loop], ids=[*USES, "loop"])
+def test_an_iterator_of_a_users_class_goes_on_where_it_was(use):
+    """It was refused as well: its items were those of the first call."""
+    plain, followed = Own(), Own()
+    f = gt.function(lambda x: use(followed, x))
+    for value in (1.0, 2.0, 3.0):
+        x = gt.constant(value)
+        got, want = f(x), use(plain, x)
+        np.testing.assert_array_equal(np.asarray(got), np.asarray(want))
+        assert followed.k == plain.k

@@ -14,7 +14,7 @@ from pathlib import Path
 
 _BYTES = 1024
 _ENDED, _FAILED = "ended", "failed"  # notes of ranks that have said themselves how it went
-_LOOK = 0.05  # seconds between two looks for ranks that have just come
+_LOOK = 0.01  # seconds between two looks for ranks that have just come
 
 
 class LastWords:
@@ -78,8 +78,11 @@ class Deaths(threading.Thread):
         for descriptor in self._ranks:
             if descriptor >= 0:
                 os.close(descriptor)
-        if not self.first or any(self._note(rank) == _FAILED for rank in self._ranks.values()):
+        notes = {int(path.name): self._note(int(path.name)) for path in self._folder.iterdir() if not path.suffix}
+        # several, where all died between two looks, or came and went between them
+        first = self.first or {rank: words for rank, words in notes.items() if words != _ENDED}
+        if not first or _FAILED in notes.values():
             return ""
-        said = [f"rank {rank}: {self.first[rank] or 'none'}" for rank in sorted(self.first)]
-        who = " or ".join(f"rank {rank}" for rank in sorted(self.first))  # several, where all died between two looks
+        said = [f"rank {rank}: {first[rank] or 'none'}" for rank in sorted(first)]
+        who = " or ".join(f"rank {rank}" for rank in sorted(first))
         return f"{who} was killed, and so all were ended; the last operation between ranks that it began: {'; '.join(said)}"

@@ -8,7 +8,6 @@ trace. `FROZEN` is the one table of what is known to be so, by name: nothing is 
 
 from __future__ import annotations
 
-import io
 import os
 import random
 import sys
@@ -133,8 +132,9 @@ def tells(callee: Any, external: Any) -> bool:
     source, name = getattr(callee, "__self__", None), getattr(callee, "__name__", "")
     if source is None or isinstance(source, ModuleType):
         return name in TELLING.get(getattr(callee, "__module__", None) or "", ())
-    # a buffer made inside the function is the function's own
-    outside = not isinstance(source, io.IOBase) or source in (sys.stdout, sys.stderr) or _is_outside(source, external)
+    # a buffer or queue made inside the function is the function's own; loggers belong to the process, however they are got
+    shared = type(source).__module__ == "logging" or source in (sys.stdout, sys.stderr)
+    outside = shared or _is_outside(source, external)
     if outside and _gives(type(source), name, TELLING):
         active().told.add(id(source))
         return True

@@ -26,6 +26,7 @@ from gradtape.trace.effects import refuse_in_trial
 
 # what an array says of itself that is part of its type: an input of another type needs another trace anyway
 _TYPE = frozenset({"shape", "dtype", "ndim", "size", "nbytes", "itemsize", "root", "notes", "__class__", "__dict__"})
+_WRITING = CHANGING - {"setflags"}
 _READING = ("__getitem__", "__iter__", "__contains__", "__float__", "__int__", "__index__", "__complex__", "__bool__")
 
 
@@ -146,7 +147,7 @@ class OutsideArray(np.ndarray[Any, Any]):
 
     def __getattribute__(self, name: str) -> Any:
         if name not in _TYPE:
-            (_write if name in CHANGING else _look)(self)
+            (_write if name in _WRITING else _look)(self)
         return super().__getattribute__(name)
 
     def __setitem__(self, key: Any, value: Any) -> None:

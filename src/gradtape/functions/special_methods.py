@@ -18,8 +18,10 @@ from gradtape.functions.autograph import policy
 from gradtape.trace.effects import active
 
 ORIGINAL = "ag__original"
-# how objects are made and go, and how attributes are found: converted code sees to these itself, and Python needs them itself
+# how objects are made and go, and how attributes are found: converted code sees to these itself, and Python needs them itself;
+# how an object is an array: such are inputs, read at each call
 _LEFT = frozenset({
+    "__array__", "__dlpack__", "__dlpack_device__", "__buffer__",
     "__new__", "__init__", "__del__", "__getattr__", "__getattribute__", "__setattr__", "__delattr__",
     "__get__", "__set__", "__delete__", "__set_name__", "__init_subclass__", "__class_getitem__", "__subclasshook__",
     "__instancecheck__", "__subclasscheck__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__",
