@@ -133,7 +133,7 @@ def tells(callee: Any, external: Any) -> bool:
     if source is None or isinstance(source, ModuleType):
         return name in TELLING.get(getattr(callee, "__module__", None) or "", ())
     # a buffer or queue made inside the function is the function's own; loggers belong to the process, however they are got
-    shared = type(source).__module__ == "logging" or source in (sys.stdout, sys.stderr)
+    shared = type(source).__module__ == "logging" or source is sys.stdout or source is sys.stderr
     outside = shared or _is_outside(source, external)
     if outside and _gives(type(source), name, TELLING):
         active().told.add(id(source))
