@@ -172,7 +172,8 @@ class OutsideArray(np.ndarray[Any, Any]):
         for value in (*changed, kwargs.get("out")):
             if isinstance(value, OutsideArray):
                 _write(value)
-        return function(*_plain(args), **_plain(kwargs))
+        # NumPy's own code, which asks nobody again: an array may stand in a sequence of any kind
+        return super().__array_function__(function, types, _plain(args), _plain(kwargs))
 
 
 def _told(name: str) -> Callable[..., Any]:
