@@ -81,6 +81,29 @@ def test_other_threads_run_the_methods_as_they_are():
     assert results[:1] == [20.0]
 
 
+def test_a_loop_with_them_is_one_loop_of_the_program():
+    class Layer:
+        def __init__(self):
+            self.weight = gt.Variable(0.5)
+
+        def __call__(self, x):
+            return x * self.weight
+
+        def __matmul__(self, x):
+            return x + self.weight
+
+    layer = Layer()
+
+    @gt.function
+    def f(x):
+        for _ in range(100):
+            x = layer @ layer(x)
+        return x
+
+    assert abs(float(f(gt.constant(1.0))) - 1.0) < 1e-6
+    assert "turn by turn" not in str(f.explain())
+
+
 def test_objects_made_inside_and_sorted_by_their_own_order():
     @gt.function
     def f(x, shift):

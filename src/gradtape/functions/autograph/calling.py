@@ -29,6 +29,7 @@ from gradtape.functions.autograph.numpy_calls import numpy_call, scipy_call
 from gradtape.functions.autograph.reading import attr, item, set_plain_attr
 from gradtape.functions.foreign_calls import admitted, looking_at_arguments
 from gradtape.functions.impure import tells, warn_frozen
+from gradtape.functions.special_methods import original
 from gradtape.functions.staging.staged_values import Maybe, StagedItems, Undefined, staged_items
 from gradtape.trace.effects import active, refuse_in_trial, trying
 from gradtape.trace.weak import WeakTensor, default_number
@@ -103,7 +104,7 @@ def conv(callee: Any) -> Any:
             return partial(reaching, callee)
         if kind.__module__ == "numpy":
             return _in_place_of(callee, numpy_call(callee), tracer)
-    function = getattr(kind, "__call__", None)  # noqa: B004  (it is called, not only asked for)
+    function = original(getattr(kind, "__call__", None))  # noqa: B004  (it is called, not only asked for)
     if function.__class__ is FunctionType:
         converted = converted_function(function)
         if converted is not function:
