@@ -9,6 +9,7 @@ from __future__ import annotations
 import builtins
 import dataclasses
 import functools
+import inspect
 import operator
 import sys
 import weakref
@@ -263,10 +264,12 @@ def _constructor(cls: type) -> Any:
 
 def _dataclass(cls: Any, *args: Any, **kwargs: Any) -> Any:
     """An object of a dataclass, whose `__init__` has no source: factories of its fields are called as converted code does."""
-    fields = [field for field in dataclasses.fields(cls) if field.init]
-    given = {field.name for field in [f for f in fields if not f.kw_only][: len(args)]} | set(kwargs)
-    for field in fields:
-        if field.default_factory is not dataclasses.MISSING and field.name not in given:
+    try:
+        given = inspect.signature(cls.__init__).bind_partial(None, *args, **kwargs).arguments
+    except TypeError:
+        return cls(*args, **kwargs)  # its own words
+    for field in dataclasses.fields(cls):
+        if field.init and field.default_factory is not dataclasses.MISSING and field.name not in given:
             kwargs[field.name] = conv(field.default_factory)()
     return cls(*args, **kwargs)
 
