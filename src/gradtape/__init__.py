@@ -9,7 +9,7 @@ from importlib import import_module as _import_module
 from importlib.util import find_spec as _find_spec
 
 from gradtape import autodiff as autodiff, config as config, errors as errors, nest as nest, types as types
-from gradtape.core.tensor import Tensor as Tensor
+from gradtape.core.tensor import Tensor as Tensor, is_tensor as is_tensor
 from gradtape.dtypes import (
     DType as DType,
     as_dtype as as_dtype,
@@ -174,7 +174,6 @@ from gradtape.surface.misc import (
     executing_eagerly as executing_eagerly,
     group as group,
     init_scope as init_scope,
-    is_tensor as is_tensor,
     no_op as no_op,
     print as print,
     tuple as tuple,

@@ -342,3 +342,13 @@ def array_repr(data: Array) -> str:
     """NumPy's text of an array, on lines of its own when it needs several; the bare number of a scalar."""
     text = np.array_repr(data) if isinstance(data, np.ndarray) and data.ndim else str(data)
     return "\n" + text if "\n" in text else text
+
+
+def is_tensor(x: object) -> bool:
+    """Whether `x` is a tensor, a variable or an `IndexedSlices`.
+
+    >>> import gradtape as gt
+    >>> gt.is_tensor(gt.constant(1.0)), gt.is_tensor(gt.Variable(1.0)), gt.is_tensor(1.0)
+    (True, True, False)
+    """
+    return isinstance(x, (Tensor, Readable))

@@ -87,16 +87,6 @@ def executing_eagerly() -> bool:
     return TRACING.get() is None
 
 
-def is_tensor(x: object) -> bool:
-    """Whether `x` is a tensor, a variable or an `IndexedSlices`.
-
-    >>> import gradtape as gt
-    >>> gt.is_tensor(gt.constant(1.0)), gt.is_tensor(gt.Variable(1.0)), gt.is_tensor(1.0)
-    (True, True, False)
-    """
-    return isinstance(x, (Tensor, Readable))
-
-
 def no_op(name: str | None = None) -> None:
     """Does nothing, as an operation.
 

@@ -263,6 +263,8 @@ class Trace:
         self._errors = np.geterr()
         self.memory: dict[Any, Any] = {}  # what derivatives were made of callees: all calls of one share them
         self._last_captures: dict[Value, TracedTensor] = {}
+        # values that are of another kind to Python (int, float, …, Tensor) on each path, by id, and these kinds
+        self.mixed: dict[int, tuple[Value, frozenset[type]]] = {}
         self.names: dict[Value, str] = {}  # what messages call the state of a loop inside it
         self.unknown_asked = 0  # how often something was asked for a value that it does not have yet
 

@@ -5,6 +5,8 @@ Integers are kept in 64 bits and floats in float64, so nothing is lost before a 
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,7 @@ from gradtape.core.dispatch import apply, promote
 from gradtape.core.hooks import HOOKS
 from gradtape.core.inference import promote_dtypes
 from gradtape.core.tensor import Tensor, box
-from gradtape.dtypes import DType, as_dtype
+from gradtape.dtypes import DType, as_dtype, int64
 from gradtape.errors import OperatorNotAllowedInGraphError
 from gradtape.ir.graph import Value
 from gradtape.ops.elementwise import CAST
@@ -22,6 +24,7 @@ from gradtape.trace.effects import refuse_in_trial
 from gradtape.trace.tracing import LEVEL, TracedTensor, current_trace, traced
 
 _KINDS = "biufc"
+_DEFAULTS = {bool: np.bool_, int: np.int32, float: np.float32, complex: np.complex64}  # dtypes of Python numbers as tensors
 
 
 class WeakTensor(TracedTensor):
@@ -105,24 +108,19 @@ def promote_weak(tensors: list[Any]) -> tuple[Any, ...]:
     numbers = [t for t in tensors if isinstance(t, WeakTensor)]
     strong = [t for t in tensors if not isinstance(t, WeakTensor) and isinstance(t, (Tensor, ndarray, np.generic))]
     if not strong:
-        return _all_weak(tensors, numbers)
+        return _all_weak(tensors)
     wanted = promote(*strong)[0].dtype
     for t in numbers:
         if _KINDS.index(t.dtype.dtype.kind) > _KINDS.index(wanted.dtype.kind if wanted.dtype.kind in _KINDS else "f"):
-            wanted = as_dtype(np.complex64 if t.dtype.is_complex else np.float32)
+            wanted = as_dtype(_DEFAULTS[t.python_type])
     return promote(*[_given_way(t, wanted) for t in tensors])
 
 
-def _all_weak(tensors: list[Any], numbers: list[WeakTensor]) -> tuple[Any, ...]:
-    richest = numbers[0].dtype
-    for t in numbers[1:]:
-        richest = promote_dtypes(richest, t.dtype)
-    # A Python float beside a staged Python int makes a float, as Python has it.
-    fractions = [t for t in tensors if isinstance(t, (float, complex)) and not isinstance(t, Tensor)]
-    if fractions:
-        richest = promote_dtypes(richest, as_dtype(np.result_type(*fractions)))
-    weak = [t if isinstance(t, WeakTensor) else weak_number(t) for t in tensors]
-    return tuple(t if t.dtype is richest else t.recast(richest) for t in weak)
+def _all_weak(tensors: list[Any]) -> tuple[Any, ...]:
+    # a float beside an integer makes a float, an integer beside a truth value an integer, as Python has it
+    numbers = [t if isinstance(t, WeakTensor) else weak_number(t) for t in tensors]
+    richest = functools.reduce(promote_dtypes, [t.dtype for t in numbers])
+    return tuple(t if t.dtype is richest else t.recast(richest) for t in numbers)
 
 
 def _given_way(tensor: object, wanted: DType) -> Any:
@@ -133,8 +131,29 @@ def _given_way(tensor: object, wanted: DType) -> Any:
 
 def default_number(value: WeakTensor) -> Any:
     """A staged Python number that leaves the program has the dtype TensorFlow gives such numbers."""
-    wanted = {"i": np.int32, "f": np.float32}.get(value.dtype.dtype.kind)
-    return value.strong() if wanted is None else apply(CAST, value.strong(), dtype=as_dtype(wanted))
+    wanted = as_dtype(_DEFAULTS[value.python_type])
+    return value.strong() if wanted is value.dtype else apply(CAST, value.strong(), dtype=wanted)
 
 
 HOOKS.weak[WeakTensor] = promote_weak
+
+
+# -- truth values in arithmetic ---------------------------------------------------------------------------------------
+
+
+def _counting(operate: Callable[..., Any]) -> Callable[..., Any]:
+    """An operator on numbers of the program: to Python, True is 1 in it, where a tensor's truth values are no numbers."""
+
+    def counted(*operands: Any) -> Any:
+        if all(isinstance(operand, (WeakTensor, bool, int, float, complex)) for operand in operands):
+            operands = tuple(o.recast(int64) if isinstance(o, WeakTensor) and o.dtype.is_bool else o for o in operands)
+        return operate(*operands)
+
+    return counted
+
+
+for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "divmod", "pow", "lshift", "rshift"):
+    for _operator in (f"__{_name}__", f"__r{_name}__"):
+        setattr(WeakTensor, _operator, _counting(getattr(WeakTensor, _operator)))
+for _operator in ("__neg__", "__pos__", "__abs__", "__round__", "__invert__"):
+    setattr(WeakTensor, _operator, _counting(getattr(WeakTensor, _operator)))

@@ -2,6 +2,7 @@
 
 from builtins import slice as slice
 
+from gradtape.functions.autograph.builtin_calls import is_of as is_of
 from gradtape.functions.autograph.calling import (
     call as call,
     conv as conv,
@@ -34,6 +35,12 @@ from gradtape.functions.autograph.control_calls import (
     while_stmt as while_stmt,
 )
 from gradtape.functions.autograph.formatting import fstring as fstring, part as part
+from gradtape.functions.autograph.pattern_parts import (
+    attributes as attributes,
+    captured as captured,
+    mapping as mapping,
+    sequence as sequence,
+)
 from gradtape.functions.autograph.raising import after_try as after_try, guarded_try as guarded_try, raising as raising
 from gradtape.functions.autograph.reading import (
     add as add,

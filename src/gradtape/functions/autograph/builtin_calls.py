@@ -15,15 +15,16 @@ from collections.abc import Callable, Iterator
 from types import FunctionType, MethodType
 from typing import Any
 
+from gradtape.core.tensor import Readable, Tensor, is_tensor
 from gradtape.functions.autograph.copying import COPIES
 from gradtape.functions.autograph.reading import attr, del_attr, iterate, own_method, set_attr, taken
 from gradtape.functions.foreign_calls import own_iterator
 from gradtape.functions.impure import refuse_advancing
-from gradtape.functions.staging import absent, staged_builtins as staging
+from gradtape.functions.staging import absent, python_kinds, staged_builtins as staging
 from gradtape.functions.staging.branches import is_staged, stage_if_exp, valued
 from gradtape.functions.staging.iterables import PulledIterable, StagedIterable
 from gradtape.functions.staging.python_iterables import python_enumerate, python_reversed, python_zip
-from gradtape.functions.staging.staged_values import staged_items
+from gradtape.functions.staging.staged_values import Maybe, staged_items
 from gradtape.trace.effects import KEYS, LENGTH, active, refuse_in_trial
 from gradtape.trace.weak import WeakTensor
 
@@ -244,21 +245,24 @@ def _with_function(builtin: Any) -> Any:
     return overload
 
 
+def is_of(value: Any, kinds: Any) -> Any:
+    """`isinstance(value, kinds)`."""
+    return python_kinds.is_instance(value, kinds, (staging.StagedText, str))
+
+
 def _isinstance(*args: Any) -> Any:
-    # a number of the loop is a Python number to the user's code
-    if len(args) == 2 and isinstance(args[0], WeakTensor) and not isinstance(args[1], tuple):
-        return issubclass(args[0].python_type, args[1]) if isinstance(args[1], type) else isinstance(*args)
-    if len(args) == 2 and isinstance(args[0], WeakTensor):
-        return any(_isinstance(args[0], kind) for kind in args[1])
-    return isinstance(*args)
+    return is_of(*args) if len(args) == 2 else isinstance(*args)
+
+
+def _is_tensor(x: Any) -> Any:
+    return is_of(x, (Tensor, Readable))
 
 
 def _type(*args: Any, **kwargs: Any) -> Any:
     if len(args) != 1:
         return type(*args, **kwargs)
-    if isinstance(args[0], WeakTensor):
-        return args[0].python_type
-    return active().known(type(args[0])) if id(args[0]) in active().external else type(args[0])
+    kind = python_kinds.type_of(args[0])
+    return active().known(kind) if id(args[0]) in active().external else kind
 
 
 def _getattr(*args: Any) -> Any:
@@ -280,6 +284,8 @@ def _hasattr(*args: Any) -> Any:
         return hasattr(*args)
     if absent.is_absent(attribute := _own(*args)):
         return attribute.flag
+    if isinstance(args[0], (Maybe, WeakTensor)):
+        return python_kinds.has_attribute(*args)
     try:
         attr(*args)  # noted: what is found may change, or go
     except AttributeError:
@@ -352,7 +358,7 @@ CHANGING_LISTS = (
 OVERLOADS: dict[Any, Any] = {
     builtins.len: _len, builtins.getattr: _getattr, builtins.hasattr: _hasattr, builtins.setattr: _setattr,
     builtins.delattr: _delattr, builtins.next: _next, builtins.isinstance: _isinstance, builtins.type: _type,
-    builtins.print: _print, functools.reduce: _reduce, builtins.vars: _vars,
+    builtins.print: _print, functools.reduce: _reduce, is_tensor: _is_tensor, builtins.vars: _vars,
     **{f: _staged_if(_asked, f) for f in (abs, round, int, float, bool, range)},
     builtins.zip: _staged_if(_asked, python_zip, "zip"), builtins.enumerate: _staged_if(_asked, python_enumerate, "enumerate"),
     builtins.reversed: _staged_if(_asked, python_reversed, "reversed"),

@@ -129,11 +129,11 @@ def _function(callee: Any) -> Any:
     converted = converted_function(callee)
     if converted is not callee or ENTRIES[id(callee.__code__)].converted or (tracer := active()) is None:
         return converted
+    if (overload := OVERLOADS.get(callee)) is not None:
+        return overload
     home = str(callee.__module__).partition(".")[0]
     if home == "gradtape":
         return library(callee)
-    if (overload := OVERLOADS.get(callee)) is not None:
-        return overload
     if tells(callee, tracer.external):
         return at_run_time(callee)
     warn_frozen(callee, tracer.external)

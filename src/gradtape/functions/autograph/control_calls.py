@@ -31,9 +31,11 @@ from gradtape.functions.staging.branches import (
 from gradtape.functions.staging.iterables import is_staged_iterable
 from gradtape.functions.staging.loops import stage_for, stage_while
 from gradtape.functions.staging.python_iterables import used_up
+from gradtape.functions.staging.python_kinds import is_singleton
 from gradtape.functions.staging.staged_builtins import assert_
 from gradtape.functions.staging.staged_values import Maybe
 from gradtape.trace.effects import active
+from gradtape.trace.weak import WeakTensor
 
 Thunk = Callable[[], Any]
 MAX_GUARDED = 10_000
@@ -262,11 +264,9 @@ def if_exp(test: Any, body: Thunk, orelse: Thunk, line: int) -> Any:
 
 def is_(left: Any, right: Any) -> Any:
     """`left is right`; a value that may be None when the program runs is asked then."""
-    if (left.__class__ is Maybe or right.__class__ is Maybe) and (left is None or right is None):
-        maybe = right if left is None else left
-        # (a name that may have no value is never None)
-        if maybe.missing is None:
-            return not_(maybe.flag)
+    for value, singleton in ((left, right), (right, left)):
+        if (singleton is None or singleton is True or singleton is False) and isinstance(value, (Maybe, WeakTensor)):
+            return is_singleton(value, singleton)
     # two objects now may be one object when the program runs: `aliasing`
     if left is not right and (tracer := active()) is not None and left is not None and right is not None:
         return tracer.same(left, right)

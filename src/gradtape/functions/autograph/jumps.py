@@ -15,12 +15,12 @@ from typing import Any
 
 from gradtape.functions.autograph import build
 from gradtape.functions.autograph.desugar import left_alone
-from gradtape.functions.autograph.names import UNENTERED, info, is_generator, matches_all, own, written
+from gradtape.functions.autograph.names import UNENTERED, info, is_generator, own, written
 
 RETURN, DONE, BREAK, CONTINUE = "ag__return", "ag__done", "ag__break", "ag__continue"
 JUMPING = (RETURN, DONE, BREAK, CONTINUE)  # how names begin that jumps set and tests of them read
 LOOPS = (ast.For, ast.While)
-_COMPOUND = (ast.If, *LOOPS, ast.With, ast.Try, ast.TryStar, ast.Match)
+_COMPOUND = (ast.If, *LOOPS, ast.With, ast.Try, ast.TryStar)
 Block = list[ast.stmt]
 DEEPEST = 12  # branches that are nested because one jumps and the rest follows it
 
@@ -151,12 +151,6 @@ class _Lowering:
                 return self.after(node, True, kinds, rest, loop)
             case ast.Try() | ast.TryStar():
                 return self.attempt(node, rest, loop)
-            case ast.Match():
-                falls = _falls([node])
-                kinds = set().union(*(self.kinds(case.body) for case in node.cases))
-                for case in node.cases:
-                    case.body = self.block(case.body, loop)
-                return self.after(node, falls, kinds, rest, loop)
         return [node], False
 
     def after(self, node: Any, falls: bool, kinds: set[str], rest: Block, loop: _Loop | None) -> tuple[Block, bool]:
@@ -310,8 +304,6 @@ def _statement_falls(node: ast.AST) -> bool:
             if not _falls(node.finalbody):
                 return False
             return _falls([*node.body, *node.orelse]) or any(_falls(handler.body) for handler in node.handlers)
-        case ast.Match():
-            return not matches_all(node.cases[-1]) or any(_falls(case.body) for case in node.cases)
     return True
 
 

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from gradtape.functions.autograph.jumps import JUMPING, jump_of, jumps_skipping
-from gradtape.functions.autograph.names import info, matches_all, may_swallow, own, written
+from gradtape.functions.autograph.names import info, may_swallow, own, written
 from gradtape.functions.autograph.scopes import NameScope
 
 Names = frozenset[str]
@@ -96,11 +96,6 @@ class _Liveness:
                 return (inside - written(node.items)) | self.reads(node.items)
             case ast.Try() | ast.TryStar():
                 return self.attempt(node, out, exceptional)
-            case ast.Match():
-                bodies = [self.block(case.body, out, exceptional) - written([case.pattern]) for case in node.cases]
-                inside = (NONE if matches_all(node.cases[-1]) else out).union(*bodies)
-                parts = [part for case in node.cases for part in (case.pattern, case.guard)]
-                return inside | self.reads([node.subject, *parts])
             case ast.Return() | ast.Raise():
                 # nothing after it is reached by this way
                 return self.reads([node]) | self.always
@@ -142,8 +137,6 @@ class _Liveness:
                 return NONE
             case ast.If():
                 return self.end(last.body, out) | self.end(last.orelse, self.skipped(last, out))
-            case ast.Match() if matches_all(last.cases[-1]):
-                return NONE.union(*(self.end(case.body, out) for case in last.cases))
         return out
 
     def attempt(self, node: Any, out: Names, exceptional: Names) -> Names:

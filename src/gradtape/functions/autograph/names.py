@@ -109,11 +109,6 @@ def may_swallow(context: ast.expr) -> bool:
     return True
 
 
-def matches_all(case: ast.match_case) -> bool:
-    """Whether a case of a `match` takes whatever comes."""
-    return case.guard is None and isinstance(case.pattern, ast.MatchAs) and case.pattern.pattern is None
-
-
 def in_words(name: str) -> str:
     """A name as messages call it: what AutoGraph adds has a meaning too."""
     for start, words in (

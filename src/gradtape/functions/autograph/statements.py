@@ -12,7 +12,7 @@ from typing import Any
 from gradtape.functions.autograph import build
 from gradtape.functions.autograph.emitter import FunctionEmitter, Table, each_child, join, undefined
 from gradtape.functions.autograph.expressions import tested
-from gradtape.functions.autograph.names import matches_all, may_swallow, unbound, written, yields
+from gradtape.functions.autograph.names import may_swallow, unbound, yields
 from gradtape.functions.autograph.scopes import converted
 from gradtape.functions.autograph.stores import store
 
@@ -167,29 +167,9 @@ def _with(emitter: FunctionEmitter, node: Any) -> list[ast.stmt]:
     return [node]
 
 
-def _match(emitter: FunctionEmitter, node: Any) -> list[ast.stmt]:
-    node.subject = emitter.expr(node.subject)
-    hooks = emitter.declare(written(case.pattern for case in node.cases))
-    before = after = emitter.definite
-    for case in node.cases:
-        emitter.definite = before
-        captures = written([case.pattern])
-        for name in captures:
-            # (a capture of a case that fails further on keeps its value, as in Python)
-            emitter.frame.bound.add(name)
-        emitter.bind(name for name in captures if emitter.is_variable(name))
-        if case.guard is not None:
-            case.guard = emitter.expr(case.guard)
-        case.body = emitter.block(case.body)
-        after = emitter.definite if case is node.cases[0] else join(after, emitter.definite)
-    # without a case for everything, none may have run
-    emitter.definite = after if matches_all(node.cases[-1]) else join(after, before)
-    return [*hooks, node]
-
-
 STATEMENTS: Table = {
     ast.Expr: _simple, ast.Return: _leave, ast.Raise: _leave, ast.Pass: _unchanged, ast.Break: _unchanged,
     ast.Continue: _unchanged, ast.Global: _declaration, ast.Nonlocal: _declaration, ast.Assert: _assert,
     ast.FunctionDef: _definition, ast.AsyncFunctionDef: _definition, ast.ClassDef: _definition, ast.Try: _try,
-    ast.TryStar: _try, ast.With: _with, ast.Match: _match,
+    ast.TryStar: _try, ast.With: _with,
 }  # fmt: skip

@@ -25,6 +25,7 @@ from gradtape.functions.autograph.if_chains import shorten
 from gradtape.functions.autograph.jumps import lower
 from gradtape.functions.autograph.liveness import annotate
 from gradtape.functions.autograph.loop_statements import LOOPS
+from gradtape.functions.autograph.matching import lower_matches
 from gradtape.functions.autograph.names import info, spell_out
 from gradtape.functions.autograph.scopes import NameScope
 from gradtape.functions.autograph.source import Source
@@ -47,6 +48,7 @@ if sys.version_info < (3, 12):  # since then, comprehensions have no frames of t
 def transformed(source: Source, code: CodeType, space: dict[str, Any]) -> ast.FunctionDef:
     """The converted function as syntax, positions not yet filled in; it stands in a scope that binds the free variables."""
     function = _definition(copied(source.node), source.class_name)
+    lower_matches(function)
     shorten(function)
     desugar(function)
     lower(function)

@@ -10,7 +10,7 @@ of different lengths become lists of the program.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -78,10 +78,11 @@ class NoPhi(Phi):
 
 @dataclass
 class TensorPhi(Phi):
-    """One tensor; `weak` if it was a Python number on both sides."""
+    """One tensor; `weak` if it was a Python number on both sides; `kinds` is what it may be to Python."""
 
     spec: TensorSpec
     weak: bool
+    kinds: frozenset[type] = field(default=frozenset(), compare=False)
 
     def types(self) -> list[Any]:
         return [self.spec]
@@ -91,7 +92,11 @@ class TensorPhi(Phi):
 
     def value(self, feed: Iterator[Any]) -> Any:
         tensor = next(feed)
-        if not self.weak or not isinstance(tensor, TracedTensor):  # after a loop of Python's: the number itself
+        if not isinstance(tensor, TracedTensor):  # after a loop of Python's: the number itself
+            return tensor
+        if len(self.kinds) > 1:
+            current_trace().mixed[id(tensor._data)] = tensor._data, self.kinds
+        if not self.weak:
             return tensor
         number = weak(tensor._data)
         # a new object, but the version that a tape watches
@@ -289,7 +294,7 @@ def join(a: Any, b: Any, label: str, how: Widening = STRICT) -> Phi:
         # x = 3 on both paths: Python's 3 still, which may be a shape or an index afterwards
         if isinstance(a, NUMBERS) and isinstance(b, NUMBERS) and same(a, b):
             return NoPhi(a)
-        return TensorPhi(_join_specs(a, b, label, how), weak=is_weak(a) and is_weak(b))
+        return TensorPhi(_join_specs(a, b, label, how), is_weak(a) and is_weak(b), python_kinds(a) | python_kinds(b))
     if same(a, b):
         return NoPhi(a)
     raise JoinError(
@@ -468,6 +473,13 @@ def is_tensor_like(value: Any) -> bool:
 def is_weak(value: Any) -> bool:
     """Whether a value is a Python number, or one of the program."""
     return isinstance(value, (bool, int, float, complex, WeakTensor)) and not isinstance(value, np.generic)
+
+
+def python_kinds(value: Any) -> frozenset[type]:
+    """What a tensor or number may be to Python: int, float, … or Tensor; one of them, unless paths differ in it."""
+    if isinstance(value, TracedTensor) and (mixed := current_trace().mixed.get(id(value._data))) is not None:
+        return mixed[1]
+    return frozenset([value.python_type if isinstance(value, WeakTensor) else type(value) if is_weak(value) else Tensor])
 
 
 def spec_of(value: Any) -> Any:

@@ -31,8 +31,10 @@ from gradtape.functions.staging.joins import (
     MaybePhi,
     NoPhi,
     Phi,
+    TensorPhi,
     Widening,
     join,
+    python_kinds,
     tensors_in,
     weak_parts,
 )
@@ -479,6 +481,8 @@ def _settled(phi: Phi, result: Any, start: Any, end: Any, count: int, python: bo
         return result
     if isinstance(phi, MaybePhi) and isinstance(result, Maybe) and not isinstance(end, (Maybe, Undefined)) and end is not None:
         return result.value
+    if isinstance(phi, TensorPhi) and isinstance(result, TracedTensor) and len(python_kinds(end)) == 1:
+        current_trace().mixed.pop(id(result._data), None)  # a number before the loop, a tensor after each turn
     return result
 
 

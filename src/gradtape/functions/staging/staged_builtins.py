@@ -32,6 +32,7 @@ from gradtape.functions.staging.iterables import (
 )
 from gradtape.functions.staging.joins import JoinError
 from gradtape.functions.staging.loops import stage_for
+from gradtape.functions.staging.python_kinds import is_equal
 from gradtape.functions.staging.staged_values import Maybe, require, staged_items
 from gradtape.ir.dims import Dim
 from gradtape.ir.slots import Field, Slot
@@ -357,8 +358,8 @@ def contains(container: Any, value: Any) -> Any:
         container = staged_lists.stacked(container)
     if isinstance(container, (Tensor, Readable)):
         return reduce_any(equal(container, value))
-    flags = [equal(v, value) for v in container if isinstance(v, (Tensor, Readable, int, float, np.generic))]
-    return functools.reduce(logical_or, [reduce_any(f) for f in map(convert, flags)]) if flags else False
+    flags = [flag for item in container if (flag := is_equal(item, value)) is not False]
+    return any(flag is True for flag in flags) or (functools.reduce(logical_or, flags) if flags else False)
 
 
 def unpack(value: Any, count: int, star: int | None) -> Any:

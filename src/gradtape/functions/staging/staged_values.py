@@ -13,6 +13,7 @@ from gradtape.core.hooks import HOOKS
 from gradtape.core.tensor import Readable
 from gradtape.errors import OperatorNotAllowedInGraphError
 from gradtape.ops import staged
+from gradtape.ops.compare import logical_and, logical_not
 from gradtape.trace.tracing import TracedList, current_trace
 
 
@@ -52,6 +53,19 @@ class Maybe(Readable):
 
     def __bool__(self) -> bool:
         return bool(self.get())
+
+    def __eq__(self, other: object) -> Any:
+        # None is equal to None and to no number; of an array, the comparison has a shape, and None would not
+        if self.missing is None and other is None:
+            return logical_not(self.flag)
+        if self.missing is None and getattr(self.value, "weak", False):
+            return logical_and(self.flag, self.value == other)
+        return self.get() == other
+
+    def __ne__(self, other: object) -> Any:
+        if self.missing is None and (other is None or getattr(self.value, "weak", False)):
+            return logical_not(self == other)
+        return self.get() != other
 
     __hash__ = object.__hash__
 
