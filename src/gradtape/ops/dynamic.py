@@ -516,15 +516,21 @@ class _KeyTemplate:
     def size(self) -> Any:
         """The lengths of open slices that follow from how their bounds were computed: 3 of x[i:i+3]."""
         opened = [k for k in self.key if is_open(k)]
-        lengths = tuple([self._length(k) for k in opened])
+        axes = open_axes(tuple(self.key), len(self.x.shape))
+        lengths = tuple([self._length(k, self.x.shape[axis]) for k, axis in zip(opened, axes, strict=True)])
         return None if all(n is None for n in lengths) else lengths
 
-    def _length(self, part: slice) -> int | None:
+    def _length(self, part: slice, size: Size) -> int | None:
         if part.step not in (None, 1) or not isinstance(part.start, Slot) or not isinstance(part.stop, Slot):
             return None
         first, start = _offset(self.indices[part.start.index])
         last, stop = _offset(self.indices[part.stop.index])
-        return stop - start if first is last and stop >= start else None
+        if first is not last or stop < start:
+            return None
+        # in a turn that is known to come, it is cut at an end of the axis: shorter, as in Python
+        low, high = _bounds(first)
+        cut = low + start < 0 or (size.__class__ is int and high + stop > size)
+        return None if cut and low > -math.inf else stop - start
 
 
 def _signed(part: Tensor | Array) -> Any:
@@ -549,6 +555,35 @@ def _offset(tensor: Tensor) -> tuple[Any, int]:
         else:
             break
     return value, offset
+
+
+def _bounds(value: Any) -> tuple[float, float]:
+    """The least and the largest that a traced integer can be, as far as loops of known length and constants tell."""
+    turns = getattr(TRACING.get(), "turns", {})
+    scale, offset = 1, 0  # what is asked for is scale · value + offset
+    while value not in turns:
+        producer = value.producer
+        if producer is None:
+            return -math.inf, math.inf
+        name, operands = producer.op.name, producer.operands
+        if name == "constant" and np.size(producer.attrs["value"]):
+            ends = [scale * int(end(producer.attrs["value"])) + offset for end in (np.min, np.max)]
+            return min(ends), max(ends)
+        if name in ("cast", "getitem", "getitem_at"):
+            value = operands[0]
+            continue
+        known = [_static(operand) for operand in operands] if name in ("add", "subtract", "multiply") else []
+        if (number := next((n for n in known if n is not None), None)) is None:
+            return -math.inf, math.inf
+        value = operands[0] if known[0] is None else operands[1]
+        if name == "multiply":
+            scale *= number
+        elif name == "subtract" and known[0] is None:
+            offset -= scale * number
+        else:
+            scale, offset = scale if name == "add" else -scale, offset + scale * number
+    ends = [offset, scale * (turns[value] - 1) + offset]
+    return min(ends), max(ends)
 
 
 def _static(value: Any) -> int | None:

@@ -263,6 +263,7 @@ class Trace:
         self._errors = np.geterr()
         self.memory: dict[Any, Any] = {}  # what derivatives were made of callees: all calls of one share them
         self._last_captures: dict[Value, TracedTensor] = {}
+        self.turns: dict[Value, int] = {}  # indices of loops whose number of turns is known
         # values that are of another kind to Python (int, float, …, Tensor) on each path, by id, and these kinds
         self.mixed: dict[int, tuple[Value, frozenset[type]]] = {}
         self.names: dict[Value, str] = {}  # what messages call the state of a loop inside it

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from contextvars import ContextVar
 from typing import Any
 
@@ -98,9 +98,10 @@ _SIMPLE = {Exception.__init__, ValueError.__init__, OSError.__init__, KeyError._
 class Guard:
     """The body of a `try` statement with handlers, while a function is traced."""
 
+    statement = "`try`"
     __slots__ = ("block", "line", "names", "refusal", "start", "token")
 
-    def __init__(self, line: int, names: tuple[str, ...]) -> None:
+    def __init__(self, line: int | str, names: tuple[str, ...]) -> None:
         self.line = line
         self.names = names
         self.refusal = ""  # said after the statement: its own handlers must not catch it
@@ -128,9 +129,27 @@ class Guard:
         """An exception with these bases may come at run time: refuse if a handler waits for it."""
         if not self.refusal and not mro.isdisjoint(self.names):
             self.refusal = (
-                f"line {self.line}: this `try` would have to catch {what} when the program runs, and a compiled program has no "
-                "`except`. Test the condition instead (an `if`, gt.where), or move the `try` out of the function"
+                f"line {self.line}: this {self.statement} would have to catch {what} when the program runs, and a compiled "
+                f"program has no `except`. Test the condition instead (an `if`, gt.where), or move the {self.statement} out of "
+                "the function"
             )
+
+
+class Suppressing(Guard):
+    """The body of `with contextlib.suppress(...)`: nothing comes after it that could say what could not be caught."""
+
+    statement = "`suppress`"
+    __slots__ = ("manager",)
+
+    def __init__(self, manager: suppress) -> None:
+        super().__init__(user_location().rpartition(":")[2], tuple(kind.__name__ for kind in manager._exceptions))
+        self.manager = manager
+
+    def __exit__(self, kind: Any, *rest: Any) -> bool | None:  # type: ignore[override]  (it swallows, as it should)
+        super().__exit__(kind, *rest)
+        if self.refusal:
+            raise InvalidArgumentError(self.refusal)
+        return self.manager.__exit__(kind, *rest)
 
 
 GUARDS: ContextVar[tuple[Guard, ...]] = ContextVar("gradtape_try", default=())

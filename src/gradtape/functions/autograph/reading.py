@@ -6,6 +6,7 @@ each of these is the plain Python operation. Nothing here decides what a read or
 
 from __future__ import annotations
 
+import contextlib
 import operator
 from collections import deque
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ from gradtape.core.tensor import Readable, Tensor
 from gradtape.errors import InvalidArgumentError, OperatorNotAllowedInGraphError
 from gradtape.functions.autograph.bindings import Bindings
 from gradtape.functions.autograph.numpy_calls import joined
+from gradtape.functions.autograph.raising import Suppressing
 from gradtape.functions.autograph.scopes import GLOBAL
 from gradtape.functions.foreign_calls import advancing, changing, reading_key, updating
 from gradtape.functions.impure import refuse_advancing
@@ -374,6 +376,8 @@ def managed(manager: Any) -> Any:
     """What `with manager` enters."""
     if active() is None:
         return manager
+    if isinstance(manager, contextlib.suppress):
+        return Suppressing(manager)
     enter, leave = own_method(manager, "__enter__"), own_method(manager, "__exit__")
     return manager if enter is None or leave is None else _Managed(enter, leave)
 

@@ -82,8 +82,9 @@ class CarriedState(Held):
 class StagedLoop:
     """A loop being staged: the phis of its state, found by tracing its body until they fit."""
 
-    def __init__(self, state: State, body: Callable[[Any], Any], test: Callable[[Any], Any] | None) -> None:
+    def __init__(self, state: State, body: Callable[[Any], Any], test: Callable[[Any], Any] | None, turns: Any = None) -> None:
         self.state = state
+        self.turns = turns  # how many there are, or are at the most, if that is known
         self.body = body  # given the loop index
         self.test = test  # whether to go on after the iteration with this index; None: a scan
         self.carried: list[CarriedState] = []
@@ -210,6 +211,8 @@ class StagedLoop:
         flags = [] if self.test is None else [FLAG]
         block = Block([COUNT, *flags, *types], layout={"index": 1, "carried": len(flags) + len(types)})
         index, *params = params_of(block)
+        if self.turns.__class__ is int:
+            current_trace().turns[index._data] = self.turns
         feed = iter(params[len(flags) :])
         for c in self.carried:
             c.input = c.phi.value(feed)
@@ -344,7 +347,7 @@ class ForLoop:
             self.body(self.items.item(index + offset if offset else index))
 
         if extra_test is None:
-            _finish(StagedLoop(self.state, body, None), None, length, self.python)
+            _finish(StagedLoop(self.state, body, None, length), None, length, self.python)
             return
         count = convert(length)
         going = extra_test()
@@ -357,7 +360,7 @@ class ForLoop:
 
         # else Python has said already that it does not go on: a break in the turn before
         if is_staged(going) or going:
-            _finish(StagedLoop(self.state, body, go_on), flag, None, self.python)
+            _finish(StagedLoop(self.state, body, go_on, length), flag, None, self.python)
 
     def stage_after_one(self) -> None:
         """The same, but for the first turn: what a name is before the loop may differ from what each turn makes of it."""
