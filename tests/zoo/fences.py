@@ -6,6 +6,7 @@ written as users would write them; nothing here is about wrong arguments of `gt.
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 from collections import deque
 from collections.abc import Callable
@@ -265,6 +266,15 @@ def raise_in_a_branch_caught_around(x):
         return checked(x)
     except ValueError:
         return gt.sin(x)
+
+
+@fence(X, ValueError, "this `suppress` would have to catch the ValueError raised in it", "no `except`")
+def raise_in_a_branch_suppressed_around(x):
+    with contextlib.suppress(ValueError):  # HERE
+        if x > 1.0:
+            raise ValueError("too large")
+        x = x * x
+    return x
 
 
 @fence((*X, N), errors.StaticDimensionNeeded, "known only when the function runs")
