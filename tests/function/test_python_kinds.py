@@ -157,6 +157,36 @@ def test_a_number_that_a_branch_decides_computes_as_pythons_do(kind, tmp_path):
                 assert result.dtype == expected.dtype, formula
 
 
+# what a number that a branch decides makes of tensors of each dtype: as one that Python knows
+TENSORS = {
+    "float16": "gt.cast(x, 'float16')", "float32": "x", "float64": "gt.cast(x, 'float64')", "int8": "gt.cast(x * 2.0, 'int8')",
+    "uint8": "gt.cast(gt.abs(x) * 2.0, 'uint8')", "int32": "gt.cast(x * 2.0, 'int32')", "int64": "gt.cast(x * 2.0, 'int64')",
+    "bool": "x > 0.0", "complex64": "gt.cast(x, 'complex64')",
+}  # fmt: skip
+MEETINGS = (
+    "t + k", "k * t", "gt.maximum(t, k)", "gt.where(t == t, t, k)", "gt.add(t, k)", "gt.stack([t[0], k])",
+    "gt.reduce_sum([t[0], k])", "gt.fill([2], k)", "gt.constant(k)", "gt.stack([k, k])", "gt.identity(k)", "np.add(t, k)",
+    "t == k", "gt.concat([t, [k]], 0)", "gt.constant(k, gt.complex128)", "gt.cast(k, 'complex128')", "gt.reshape(k, [1])", "gt.zeros([2]) + gt.cast(k, 'float32')",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", TENSORS)
+@pytest.mark.parametrize("kind", [*NUMBERS, "complex"])
+def test_a_number_that_a_branch_decides_takes_the_dtype_of_python_numbers(dtype, kind, tmp_path):
+    first, second = NUMBERS.get(kind, (1j, 2.0 + 1j)) if (kind, dtype) != ("negative", "uint8") else (5, 2)
+    meetings = [m for m in MEETINGS if kind != "complex" or not ("float32" in m or "concat" in m)]
+    decided = f"k = {second}\n    if x[0] > 0.0:\n        k = {first}"
+    lines = ",\n        ".join(meetings)
+    source = f"import numpy as np\ndef f(x):\n    t = {TENSORS[dtype]}\n    {decided}\n    return [\n        {lines},\n    ]\n"
+    function = function_of(source, tmp_path)
+    compiled_function = gt.function(function, jit_compile=False)
+    for point in POINTS[:2]:
+        results, wanted = compiled_function(gt.constant(point)), function(gt.constant(point))
+        for meeting, result, expected in zip(meetings, results, wanted, strict=True):
+            assert result.dtype == expected.dtype, meeting
+            assert np.allclose(result.numpy(), expected.numpy(), rtol=1e-3 if dtype == "float16" else 1e-7), meeting
+
+
 def test_what_every_turn_makes_a_tensor_is_one_after_the_loop():
     @gt.function
     def f(x):

@@ -16,7 +16,7 @@ from gradtape.core.dispatch import apply, promote
 from gradtape.core.hooks import HOOKS
 from gradtape.core.inference import promote_dtypes
 from gradtape.core.tensor import Tensor, box
-from gradtape.dtypes import DType, as_dtype, int64
+from gradtape.dtypes import DType, as_dtype, complex64, int64
 from gradtape.errors import OperatorNotAllowedInGraphError
 from gradtape.ir.graph import Value
 from gradtape.ops.elementwise import CAST
@@ -24,7 +24,7 @@ from gradtape.trace.effects import refuse_in_trial
 from gradtape.trace.tracing import LEVEL, TracedTensor, current_trace, traced
 
 _KINDS = "biufc"
-_DEFAULTS = {bool: np.bool_, int: np.int32, float: np.float32, complex: np.complex64}  # dtypes of Python numbers as tensors
+_DEFAULTS = {bool: np.bool_, int: np.int32, float: np.float32, complex: np.complex128}  # dtypes of Python numbers as tensors
 
 
 class WeakTensor(TracedTensor):
@@ -109,11 +109,19 @@ def promote_weak(tensors: list[Any]) -> tuple[Any, ...]:
     strong = [t for t in tensors if not isinstance(t, WeakTensor) and isinstance(t, (Tensor, ndarray, np.generic))]
     if not strong:
         return _all_weak(tensors)
-    wanted = promote(*strong)[0].dtype
-    for t in numbers:
-        if _KINDS.index(t.dtype.dtype.kind) > _KINDS.index(wanted.dtype.kind if wanted.dtype.kind in _KINDS else "f"):
-            wanted = as_dtype(_DEFAULTS[t.python_type])
+    wanted = functools.reduce(lambda dtype, t: met(t.dtype, dtype), numbers, promote(*strong)[0].dtype)
     return promote(*[_given_way(t, wanted) for t in tensors])
+
+
+def met(number: DType, strong: DType) -> DType:
+    """The dtype of a Python number where it meets a tensor: the tensor's, unless its own kind is richer."""
+    # NumPy's kinds, poorest first; i and u are one kind for this, and what NumPy does not know (bfloat16) is a float
+    kind, other = (_KINDS.find(d.dtype.kind) if d.dtype.kind in _KINDS else 3 for d in (number, strong))
+    if kind <= other or (kind in (1, 2) and other in (1, 2)):
+        return strong
+    if kind == 4 and strong.is_floating:
+        return promote_dtypes(strong, complex64)
+    return as_dtype((np.bool_, np.int32, np.int32, np.float32, np.complex128)[kind])
 
 
 def _all_weak(tensors: list[Any]) -> tuple[Any, ...]:

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from gradtape.core.tensor import Tensor
+from gradtape.dtypes import DType, as_dtype
 from gradtape.functions.at_run_time import at_run_time
 from gradtape.functions.autograph.bindings import Bindings
 from gradtape.functions.autograph.builtin_calls import OVERLOADS, container_method
@@ -32,8 +33,10 @@ from gradtape.functions.foreign_calls import admitted, looking_at_arguments
 from gradtape.functions.impure import tells, warn_frozen
 from gradtape.functions.special_methods import original
 from gradtape.functions.staging.staged_values import Maybe, StagedItems, Undefined, staged_items
+from gradtape.ops.elementwise import cast
 from gradtape.trace.effects import active, refuse_in_trial, trying
-from gradtape.trace.weak import WeakTensor, default_number
+from gradtape.trace.weak import WeakTensor, default_number, met
+from gradtape.tree import flatten
 
 CONTAINERS = (list, dict, set, deque)
 GIVEN = (list, tuple, dict, Maybe)
@@ -185,8 +188,8 @@ def library(callee: Any) -> Any:
             if arg.__class__ in GIVEN:
                 kwargs = {k: _given(a) if a.__class__ in GIVEN else a for k, a in kwargs.items()}
                 break
+        args, kwargs = numbers_given(name, args, kwargs)
         if trying():
-            args, kwargs = numbers_given(args, kwargs)
             return looking_at_arguments(callee)(*args, **kwargs)
         return callee(*args, **kwargs)
 
@@ -202,25 +205,43 @@ def _opened(values: list[Any]) -> list[Any]:
     return values if items is None else [StagedItems(items, len(values))]
 
 
-def numbers_given(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Arguments of a library function in a loop that is tried: where no tensor decides the dtype of a Python number, it has the
-    one that such numbers get as tensors."""
+# the kinds of tensors, as NumPy has them, that a Python number takes the dtype of
+DECIDING: dict[type, str] = {bool: "biufcV", int: "iufcV", float: "fcV", complex: "fcV"}
+
+
+def numbers_given(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Arguments of a library function: where no tensor decides the dtype of a Python number, it has the one that such numbers
+    get as tensors."""
     values = [*args, *kwargs.values()]
     if not any(isinstance(v, WeakTensor) or v.__class__ in (list, tuple) for v in values):
         return args, kwargs
-    kinds = {v.dtype.dtype.kind for v in values if isinstance(v, (Tensor, np.ndarray)) and not isinstance(v, WeakTensor)}
+    # a dtype decides, and nothing is rounded before it does; but `cast` is given a tensor
+    if name != "cast" and any(_is_dtype(value) for value in values):
+        return args, kwargs
+    parts = [part for value in values for part in (flatten(value) if value.__class__ in (list, tuple) else (value,))]
+    if not any(isinstance(part, WeakTensor) for part in parts):
+        return args, kwargs
+    strong = [p.dtype for p in parts if isinstance(p, (Tensor, np.ndarray)) and not isinstance(p, WeakTensor)]
+    kinds = {as_dtype(dtype).dtype.kind for dtype in strong}
 
-    def given(value: Any, decided: bool) -> Any:
+    def given(value: Any, listed: bool = False) -> Any:
         if isinstance(value, WeakTensor):
-            return value if decided else default_number(value)
+            if not kinds & set(DECIDING[value.python_type]):
+                return default_number(value)
+            # a list becomes a tensor by itself, before it meets the one that decides
+            return cast(value, met(value.dtype, as_dtype(strong[0]))) if listed else value
         if (value.__class__ is list and staged_items(value) is None) or value.__class__ is tuple:
-            return type(value)([given(v, False) for v in value])
+            return type(value)([given(v, listed=True) for v in value])
         return value
 
-    def decided(value: Any) -> bool:
-        return bool(kinds & set("fcV" if value.__class__ is WeakTensor and value.dtype.is_floating else "iufcV"))
+    return tuple([given(a) for a in args]), {k: given(a) for k, a in kwargs.items()}
 
-    return tuple([given(a, decided(a)) for a in args]), {k: given(a, decided(a)) for k, a in kwargs.items()}
+
+def _is_dtype(value: Any) -> bool:
+    try:
+        return isinstance(value, (DType, np.dtype, type, str)) and as_dtype(value) is not None
+    except TypeError:
+        return False
 
 
 def _given(container: Any) -> Any:

@@ -18,7 +18,7 @@ import numpy as np
 from gradtape.core.dispatch import apply, convert
 from gradtape.core.inference import promote_dtypes
 from gradtape.core.tensor import Readable, Tensor
-from gradtape.dtypes import DType, as_dtype, bool_
+from gradtape.dtypes import DType, bool_
 from gradtape.errors import InvalidArgumentError
 from gradtape.functions.staging.staged_values import Maybe, PendingSize, StagedItems, Undefined, staged_items
 from gradtape.ir.dims import Dim, fresh_symbol
@@ -28,7 +28,7 @@ from gradtape.ops.elementwise import cast
 from gradtape.ops.lists import LIST_NEW, LIST_RESIZE
 from gradtape.trace.effects import active, refuse_in_trial
 from gradtape.trace.tracing import TracedList, TracedTensor, current_trace
-from gradtape.trace.weak import WeakTensor, weak
+from gradtape.trace.weak import WeakTensor, met, weak
 from gradtape.tree import like
 from gradtape.variables.indexed_slices import IndexedSlices
 
@@ -439,18 +439,8 @@ def _join_specs(a: Any, b: Any, label: str, how: Widening) -> TensorSpec:
     # as in `number * tensor`: the number gives way
     if is_weak(a) != is_weak(b):
         number, strong = (x, y) if is_weak(a) else (y, x)
-        return TensorSpec(x.shape, _given_way(number.dtype, strong.dtype))
+        return TensorSpec(x.shape, met(number.dtype, strong.dtype))
     return TensorSpec(x.shape, promote_dtypes(x.dtype, y.dtype))
-
-
-def _given_way(number: DType, strong: DType) -> DType:
-    """A Python number takes the tensor's dtype unless its own kind is richer."""
-    order = "biufc"  # NumPy's kinds, poorest first; i and u are one kind for this
-    kinds = [order.index(d.dtype.kind) if d.dtype.kind in order else 3 for d in (number, strong)]
-    if kinds[0] <= kinds[1] or (kinds[0] in (1, 2) and kinds[1] in (1, 2)):
-        return strong
-    # the dtypes that Python numbers get as tensors by default
-    return as_dtype(np.complex64) if kinds[0] == 4 else as_dtype(np.float32) if kinds[0] == 3 else as_dtype(np.int32)
 
 
 # -- values ----------------------------------------------------------------------------------------------------------
