@@ -166,7 +166,8 @@ TENSORS = {
 MEETINGS = (
     "t + k", "k * t", "gt.maximum(t, k)", "gt.where(t == t, t, k)", "gt.add(t, k)", "gt.stack([t[0], k])",
     "gt.reduce_sum([t[0], k])", "gt.fill([2], k)", "gt.constant(k)", "gt.stack([k, k])", "gt.identity(k)", "np.add(t, k)",
-    "t == k", "gt.concat([t, [k]], 0)", "gt.constant(k, gt.complex128)", "gt.cast(k, 'complex128')", "gt.reshape(k, [1])", "gt.zeros([2]) + gt.cast(k, 'float32')",
+    "t == k", "gt.concat([t, [k]], 0)", "gt.constant(k, gt.complex128)",
+    "gt.cast(k, 'complex128')", "gt.reshape(k, [1])", "gt.zeros([2]) + gt.cast(k, 'float32')",
 )  # fmt: skip
 
 
