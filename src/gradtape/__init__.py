@@ -198,9 +198,8 @@ from gradtape.variables.gradient_clipping import (
     global_norm as global_norm,
 )
 from gradtape.variables.indexed_slices import IndexedSlices as IndexedSlices
-from gradtape.variables.name_scopes import name_scope as name_scope
 from gradtape.variables.variable import Variable as Variable
-from gradtape.variables.variable_creators import variable_creator_scope as variable_creator_scope
+from gradtape.variables.variable_scopes import name_scope as name_scope, variable_creator_scope as variable_creator_scope
 
 bool = bool_
 newaxis = None

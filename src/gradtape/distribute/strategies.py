@@ -28,7 +28,7 @@ from gradtape.ops.rank_functions import all_gather, all_reduce, broadcast
 from gradtape.ops.reduce import reduce_sum
 from gradtape.ops.shape import concat
 from gradtape.tree import Structure
-from gradtape.variables.variable_creators import variable_creator_scope
+from gradtape.variables.variable_scopes import variable_creator_scope
 
 T = TypeVar("T")
 

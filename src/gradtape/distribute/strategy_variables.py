@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from enum import Enum
-from typing import Any
+from typing import Any, Self
 
 from gradtape.core.dispatch import convert
 from gradtape.core.hooks import HOOKS
@@ -79,19 +79,19 @@ class MirroredVariable(Variable):
 
     def assign(
         self, value: TensorLike, use_locking: bool | None = None, name: str | None = None, read_value: bool = True
-    ) -> Variable:
+    ) -> Self:
         """Replace the value by what the replicas' values are together."""
         return super().assign(self._together(value, "assign"))
 
     def assign_add(
         self, delta: TensorLike, use_locking: bool | None = None, name: str | None = None, read_value: bool = True
-    ) -> Variable:
+    ) -> Self:
         """Add what the replicas' values are together."""
         return super().assign_add(self._together(delta, "assign_add"))
 
     def assign_sub(
         self, delta: TensorLike, use_locking: bool | None = None, name: str | None = None, read_value: bool = True
-    ) -> Variable:
+    ) -> Self:
         """Subtract what the replicas' values are together."""
         return super().assign_sub(self._together(delta, "assign_sub"))
 
@@ -139,7 +139,7 @@ class OnReadVariable(Variable):
 
     def assign(
         self, value: TensorLike, use_locking: bool | None = None, name: str | None = None, read_value: bool = True
-    ) -> Variable:
+    ) -> Self:
         """Replace the replica's own value; outside of replicas, so that reading gives `value`: of a sum each has its part."""
         if self._aggregation is VariableAggregation.SUM and not self._is_own():
             tensor = convert(value) if isinstance(value, (Tensor, Variable)) else convert(value, hint=self.dtype)
@@ -153,7 +153,7 @@ class OnReadVariable(Variable):
         """What a compiled function assigned is this rank's own value."""
         super().assign(tensor)
 
-    def _step(self, delta: TensorLike, ufunc: Any, operate: Callable[[Tensor, Tensor], Tensor], method: str) -> Variable:
+    def _step(self, delta: TensorLike, ufunc: Any, operate: Callable[[Tensor, Tensor], Tensor], method: str) -> Self:
         tensor = self._checked(delta, method)
         if self._aggregation is VariableAggregation.SUM and not self._is_own():
             return self.assign(operate(self.read(), tensor))  # one is added to the sum, not one by each replica

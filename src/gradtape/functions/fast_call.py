@@ -15,8 +15,9 @@ from gradtape.core.tensor import Tensor
 from gradtape.functions.argument_reader import MISS, ArgumentReader, NotReadableError
 from gradtape.functions.cache import Traced
 from gradtape.functions.compiled import FUNCTION, Levels, orders
-from gradtape.functions.program import Output, Program, filled
+from gradtape.functions.program import Program
 from gradtape.functions.signature import Binder, BoundCall
+from gradtape.functions.templates import Output, filled
 from gradtape.ir.types import ListSpec
 
 

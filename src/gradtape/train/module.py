@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from gradtape import tree
 from gradtape.core.hinting import Hinting
-from gradtape.variables import name_scopes
+from gradtape.variables import variable_scopes
 from gradtape.variables.variable import Variable
 
 
@@ -47,7 +47,7 @@ class Module(Hinting):
         if name is not None and not (isinstance(name, str) and name.isidentifier()):
             raise ValueError(f"{name!r} is not a valid module name: it must be a Python identifier")
         self._module_name = name
-        with name_scopes.name_scope(self.name) as prefix:
+        with variable_scopes.name_scope(self.name) as prefix:
             self._module_scope = prefix
 
     @property
@@ -56,9 +56,9 @@ class Module(Hinting):
         return _snake(type(self).__name__) if self._module_name is None else self._module_name
 
     @property
-    def name_scope(self) -> name_scopes.name_scope:
+    def name_scope(self) -> variable_scopes.name_scope:
         """A context manager: variables made inside it are named after this module."""
-        return name_scopes.name_scope(f"{self.name}/" if self._module_scope is None else self._module_scope)
+        return variable_scopes.name_scope(f"{self.name}/" if self._module_scope is None else self._module_scope)
 
     @property
     def variables(self) -> tuple[Variable, ...]:

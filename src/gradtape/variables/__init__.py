@@ -1,1 +1,4 @@
-"""Mutable state: variables, their locks and versions, who is asked when one is made, and gradients of few rows of one."""
+"""Mutable state: variables, updates of parts of them, their locks and versions, and the scopes in which they are made.
+
+Gradients of few rows of a variable are here too. Read `variable` first.
+"""

@@ -7,13 +7,12 @@ for what a variable means as a source).
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Callable, Iterable, Iterator
 from inspect import signature
 from sys import getrefcount
 from threading import RLock
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import numpy as np
 
@@ -31,40 +30,21 @@ from gradtape.errors import InvalidArgumentError
 from gradtape.ir.types import TensorShape
 from gradtape.ops import index as indexing
 from gradtape.ops.create import constant
-from gradtape.ops.dynamic import is_dynamic, update_at
-from gradtape.ops.elementwise import cast
 from gradtape.ops.stop import ASSIGN
 from gradtape.trace.effects import TRACING_VARIABLES, active
 from gradtape.trace.tracing import TracedTensor, leaked, lift
-from gradtape.variables.indexed_slices import IndexedSlices
 from gradtape.variables.locking import acquired
-from gradtape.variables.name_scopes import scoped_name
-from gradtape.variables.variable_creators import CREATORS, created
+from gradtape.variables.part_updates import PartUpdates
+from gradtape.variables.variable_scopes import CREATORS, created, scoped_name
 
 _counter = itertools.count()
-Update = TypeVar("Update", bound=Callable[..., Any])
-
-
-def _alone(update: Update) -> Update:
-    """A method that updates a variable, while no other thread does."""
-
-    @functools.wraps(update)
-    def method(self: Variable, *args: Any) -> Any:
-        held = acquired(self._lock)
-        try:
-            return update(self, *args)
-        finally:
-            if held:
-                self._lock.release()
-
-    return method  # type: ignore[return-value]
 
 
 # called with each new variable: restores of checkpoints that wait for variables to be made (`late_restore.py`)
 NEWCOMERS: list[Callable[[Variable], None]] = []
 
 
-class Variable(Readable):
+class Variable(PartUpdates):
     """A tensor whose value can be replaced; tapes watch trainable variables when they are read.
 
     >>> import gradtape as gt
@@ -326,9 +306,6 @@ class Variable(Readable):
         part._variable, part._key = self, key
         return part
 
-    def __setitem__(self, key: Index, value: TensorLike) -> None:
-        self._replace(key, value)
-
     def sparse_read(self, indices: TensorLike, name: str | None = None) -> Tensor:
         return indexing.gather(self.read(), indices)
 
@@ -381,7 +358,7 @@ class Variable(Readable):
 
     def assign(
         self, value: TensorLike, use_locking: bool | None = None, name: str | None = None, read_value: bool = True
-    ) -> Variable:
+    ) -> Self:
         """Replace the value; recorded when the new value is watched."""
         tensor = self._checked(value, "assign")
         node = tensor._node
@@ -392,17 +369,17 @@ class Variable(Readable):
 
     def assign_add(
         self, delta: TensorLike, use_locking: bool | None = None, name: str | None = None, read_value: bool = True
-    ) -> Variable:
+    ) -> Self:
         """Add to the value."""
         return self._step(delta, np.add, lambda a, b: a + b, "assign_add")
 
     def assign_sub(
         self, delta: TensorLike, use_locking: bool | None = None, name: str | None = None, read_value: bool = True
-    ) -> Variable:
+    ) -> Self:
         """Subtract from the value."""
         return self._step(delta, np.subtract, lambda a, b: a - b, "assign_sub")
 
-    def _step(self, delta: TensorLike, ufunc: np.ufunc, operate: Callable[[Tensor, Tensor], Tensor], method: str) -> Variable:
+    def _step(self, delta: TensorLike, ufunc: np.ufunc, operate: Callable[[Tensor, Tensor], Tensor], method: str) -> Self:
         # Checked before the lock is taken: making an array of a user's object may take long.
         tensor = self._checked(delta, method)
         lock = self._lock
@@ -437,6 +414,7 @@ class Variable(Readable):
         return True
 
     def _checked(self, value: TensorLike, method: str) -> Tensor:
+        # the common case of a training step, without asking for shapes and dtypes as objects
         if value.__class__ is Tensor and not TRACING_VARIABLES.count:
             data, own = value._data, self._stored._data
             if data.dtype is own.dtype and data.shape == own.shape:
@@ -462,6 +440,7 @@ class Variable(Readable):
 
     def _bind(self, tensor: Tensor) -> None:
         node = tensor._node
+        # where it came from is kept beside the version, which must be a leaf for tapes that watch it later
         self._past = None if node is None or node.keys else node  # type: ignore[assignment]
         node = node if self._past is None else None
         if isinstance(tensor, TracedTensor) and active() is None:
@@ -483,76 +462,12 @@ class Variable(Readable):
         """What a compiled function assigned."""
         self.assign(tensor)
 
-    @_alone
-    def _step_part(self, key: Index, operate: Callable[[Tensor], Tensor]) -> Variable:
-        return self._replace(key, operate(self.read()[key]))
-
-    @_alone
-    def _replace(self, key: Index, value: TensorLike) -> Variable:
-        current = self.read()
-        tensor = convert(value, hint=self.dtype)
-        if tensor.dtype != self.dtype:
-            tensor = cast(tensor, self.dtype)
-        if is_dynamic(current, key):
-            return self.assign(update_at(current, key, tensor))
-        normal = indexing.normal_key(key, tuple(self.shape))
-        return self.assign(apply(indexing.UPDATE, current, tensor, key=normal))
-
-    # -- scattered updates ---------------------------------------------------------------------------------------
-
-    def scatter_add(self, sparse_delta: IndexedSlices, use_locking: bool = False, name: str | None = None) -> Variable:
-        return self._scatter(sparse_delta, "add")
-
-    def scatter_sub(self, sparse_delta: IndexedSlices, use_locking: bool = False, name: str | None = None) -> Variable:
-        return self._scatter(sparse_delta, "sub")
-
-    def scatter_mul(self, sparse_delta: IndexedSlices, use_locking: bool = False, name: str | None = None) -> Variable:
-        return self._scatter(sparse_delta, "mul")
-
-    def scatter_div(self, sparse_delta: IndexedSlices, use_locking: bool = False, name: str | None = None) -> Variable:
-        return self._scatter(sparse_delta, "div")
-
-    def scatter_max(self, sparse_delta: IndexedSlices, use_locking: bool = False, name: str | None = None) -> Variable:
-        return self._scatter(sparse_delta, "max")
-
-    def scatter_min(self, sparse_delta: IndexedSlices, use_locking: bool = False, name: str | None = None) -> Variable:
-        return self._scatter(sparse_delta, "min")
-
-    def scatter_update(self, sparse_delta: IndexedSlices, use_locking: bool = False, name: str | None = None) -> Variable:
-        return self._scatter(sparse_delta, "update")
-
-    @_alone
-    def _scatter(self, sparse_delta: IndexedSlices, mode: str) -> Variable:
-        from gradtape.ops.scatter import scatter_rows
-
-        return self.assign(scatter_rows(self.read(), sparse_delta.indices, sparse_delta.values, mode))
-
-    def scatter_nd_add(self, indices: TensorLike, updates: TensorLike, name: str | None = None) -> Variable:
-        return self._scatter_nd(indices, updates, "add")
-
-    def scatter_nd_sub(self, indices: TensorLike, updates: TensorLike, name: str | None = None) -> Variable:
-        return self._scatter_nd(indices, updates, "sub")
-
-    def scatter_nd_update(self, indices: TensorLike, updates: TensorLike, name: str | None = None) -> Variable:
-        return self._scatter_nd(indices, updates, "update")
-
-    def scatter_nd_max(self, indices: TensorLike, updates: TensorLike, name: str | None = None) -> Variable:
-        return self._scatter_nd(indices, updates, "max")
-
-    def scatter_nd_min(self, indices: TensorLike, updates: TensorLike, name: str | None = None) -> Variable:
-        return self._scatter_nd(indices, updates, "min")
-
-    @_alone
-    def _scatter_nd(self, indices: TensorLike, updates: TensorLike, mode: str) -> Variable:
-        from gradtape.ops.scatter import scatter_nd_into
-
-        return self.assign(scatter_nd_into(self.read(), indices, updates, mode))
-
     # -- copies and printing -------------------------------------------------------------------------------------
 
     __hash__ = object.__hash__
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Variable:
+        # (the array is copied: updates in place must not reach the copy)
         twin = _restore(np.array(self._tensor._data), self.trainable, self.name, self._open)
         twin._constraint = self._constraint
         memo[id(self)] = twin
@@ -575,6 +490,11 @@ def _restore(data: Array, trainable: bool, name: str, shape: TensorShape | None 
     return variable
 
 
+def unwrapped(item: Any) -> Any:
+    """The variable behind what another library calls its variable (`Readable.variable`); anything else as it is."""
+    return item.variable() if isinstance(item, Readable) and item.__class__ is not Variable else item
+
+
 class _Assignable:
     """What a slice of a variable adds to a tensor."""
 
@@ -590,11 +510,6 @@ class _Assignable:
 
     def assign_sub(self, value: TensorLike, name: str | None = None) -> Variable:
         return self._variable._step_part(self._key, lambda part: part - value)
-
-
-def unwrapped(item: Any) -> Any:
-    """The variable behind what another library calls its variable (`Readable.variable`); anything else as it is."""
-    return item.variable() if isinstance(item, Readable) and item.__class__ is not Variable else item
 
 
 class VariableSlice(_Assignable, Tensor):

@@ -1,7 +1,8 @@
-"""`variable_creator_scope`: functions that are asked whenever a variable is about to be made in this thread.
+"""Scopes in which variables are made: prefixes for their names, and functions that are asked whenever one is about to be made.
 
 A creator is called with the next one and the arguments of `gt.Variable` by name; the last one makes the variable. So a
-creator can look at, change or replace what is made.
+creator can look at, change or replace what is made. Both stacks belong to the thread and are restored when a block ends, also
+by an exception.
 """
 
 from __future__ import annotations
@@ -14,6 +15,48 @@ from typing import Any
 
 Creator = Callable[..., Any]
 CREATORS: ContextVar[tuple[Creator, ...]] = ContextVar("gradtape_variable_creators", default=())
+_NAMES: ContextVar[str] = ContextVar("gradtape_names", default="")
+
+
+class name_scope:  # noqa: N801  (TensorFlow's name)
+    """A prefix for the names of variables made inside the block.
+
+    >>> import gradtape as gt
+    >>> with gt.name_scope("outer") as prefix:
+    ...     v = gt.Variable(1.0, name="v")
+    >>> prefix, v.name
+    ('outer/', 'outer/v:0')
+
+    A name that ends with "/" is taken as it is, whatever scope is in force; so a scope can be entered again.
+    """
+
+    def __init__(self, name: str) -> None:
+        if not isinstance(name, str):
+            raise ValueError(f"name_scope: the name must be a string, got {name!r}")
+        self._name = name
+        self._tokens: list[Any] = []
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    def __enter__(self) -> str:
+        if not self._name:
+            prefix = ""
+        elif self._name.endswith("/"):
+            prefix = self._name
+        else:
+            prefix = f"{_NAMES.get()}{self._name}/"
+        self._tokens.append(_NAMES.set(prefix))
+        return prefix
+
+    def __exit__(self, *exc: object) -> None:
+        _NAMES.reset(self._tokens.pop())
+
+
+def scoped_name(name: str) -> str:
+    """`name` behind the prefix of the scopes in force."""
+    return _NAMES.get() + name
 
 
 @contextmanager
