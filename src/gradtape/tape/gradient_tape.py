@@ -9,13 +9,13 @@ from __future__ import annotations
 import contextlib
 import functools
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import CodeType, MappingProxyType
 from typing import Any, ClassVar, TypeAlias, TypeVar, overload
 
 from gradtape import tree
 from gradtape.ad.backward import Step, all_finite, gradients
-from gradtape.core.dispatch import PART, convert
+from gradtape.core.dispatch import convert
 from gradtape.core.hinting import Hinting
 from gradtape.core.hooks import HOOKS
 from gradtape.core.observers import SESSION, TOOLS, Later, TapeObserver
@@ -42,7 +42,7 @@ from gradtape.core.tensor import Readable, Tensor, box
 from gradtape.dtypes import as_dtype
 from gradtape.errors import FailedPreconditionError, UnconnectedGradientError
 from gradtape.ops.create import zeros_like
-from gradtape.ops.stop import ASSIGN, GRADIENT
+from gradtape.ops.stop import ASSIGN
 from gradtape.tape import tape_messages as messages
 from gradtape.tape.native_forms import noticed
 from gradtape.tape.seeds import seeds_of
@@ -81,7 +81,7 @@ class GradientTape(JacobianMethods, ToolMethods, Hinting):
     """
 
     __slots__ = (
-        "__weakref__", "_active", "_asked", "_closed", "_communications", "_crossed", "_entered", "_former", "_kept", "_lazy",
+        "__weakref__", "_active", "_asked", "_closed", "_communications", "_crossed", "_entered", "_former", "_kept",
         "_memory", "_nan", "_observers", "_persistent", "_spent_at", "_tensors", "_through", "_variables", "_watch_accessed",
         "_zeros", "key", "level", "records", "sites", "slow",
     )  # fmt: skip
@@ -161,6 +161,7 @@ class GradientTape(JacobianMethods, ToolMethods, Hinting):
             observer.left()
         leave(self)
         self._active -= 1
+        # a process that records much gets the short forms of dispatch as machine code, from now on
         noticed(len(self.records))
 
     def _recording(self) -> bool:
@@ -193,6 +194,7 @@ class GradientTape(JacobianMethods, ToolMethods, Hinting):
     def reset(self) -> None:
         """Forget what was recorded and watched; recording goes on if it was on."""
         self._usable("reset")
+        # out of the scope first: scopes hold the list of records and the key, and both are replaced
         recording = self._recording()
         enter_scope(current_scope().without(self))
         self._release()
@@ -215,6 +217,7 @@ class GradientTape(JacobianMethods, ToolMethods, Hinting):
         self._release()
 
     def __del__(self) -> None:
+        # (one that could not be made has nothing to free)
         if not getattr(self, "_closed", True):
             self._close()
 
@@ -222,6 +225,7 @@ class GradientTape(JacobianMethods, ToolMethods, Hinting):
         """Drop all records; versions shared with another open tape keep their values."""
         for observer in SESSION.observers:
             observer.released(self)
+        # closed before the records are forgotten: a record is kept for those whose keys are open
         if self.key.open:
             self.key.close()
         forget(self.records, skeleton=False)
@@ -257,6 +261,7 @@ class GradientTape(JacobianMethods, ToolMethods, Hinting):
         self._usable("watch")
         if not self._entered:
             raise FailedPreconditionError("watch: this tape is not recording yet; call tape.watch(x) inside `with tape:`")
+        # all are looked at before the first is watched: a call that is refused has watched nothing
         leaves = [unwrapped(item) for item in tree.flatten(tensor)]
         for item in leaves:
             if not isinstance(item, (Tensor, Variable)):
@@ -270,6 +275,7 @@ class GradientTape(JacobianMethods, ToolMethods, Hinting):
         if self._spent_at is not None:
             self._fresh()
         for item in leaves:
+            # threads may watch one tensor at the same time: each must find the version that the other has made
             with WATCHING:
                 if isinstance(item, Variable):
                     self._watch_variable(item)
@@ -284,6 +290,8 @@ class GradientTape(JacobianMethods, ToolMethods, Hinting):
     def _watch_tensor(self, tensor: Tensor) -> None:
         lift(tensor)
         node = tensor._node
+        # What nobody follows becomes a leaf: of what came before it nothing is left to differentiate. A version that others
+        # follow stays what it is, and has one more reader.
         if node is None or not any(key.open for key in node.keys):
             past = past_of_leaf(node)
             node = tensor._node = leaf((self.key,), tensor.shape if tensor.wraps else tensor._data.shape, past)
@@ -293,6 +301,8 @@ class GradientTape(JacobianMethods, ToolMethods, Hinting):
         scope = SCOPE.get()
         if scope is not None and set(node.keys) == set(scope.keys):
             node.keys = scope.keys  # the same tuple, so that dispatch recognises it at a glance
+        # The version that was watched first is the source: `t[i] = v` gives the object another one later. (An id may be that of
+        # an object that is gone: hence the weak reference.)
         if id(tensor) not in self._tensors or self._tensors[id(tensor)][0]() is not tensor:
             self._tensors[id(tensor)] = (weakref.ref(tensor), node)
         if as_dtype(tensor.dtype).is_complex:
@@ -373,6 +383,7 @@ class GradientTape(JacobianMethods, ToolMethods, Hinting):
         """
         mode = UnconnectedGradients(unconnected_gradients)
         self._unspent("gradient")
+        # (one plain tensor, as nearly always, needs no walk through a structure)
         leaves = [target] if target.__class__ is Tensor else [self._read(t) for t in tree.flatten(target)]
         flat = [messages.check_source(s) for s in tree.flatten(sources)]
         targets = [messages.check_target(t, flat) for t in leaves]
@@ -419,12 +430,18 @@ class GradientTape(JacobianMethods, ToolMethods, Hinting):
         trace = TRACING.get()
         if trace is not None and trace.tape_asked is not None:
             trace.tape_asked(self, flat)
+        # Bare arrays are several times quicker than tensors, and do where nobody records what comes and nothing is batched or
+        # traced.
         scope = SCOPE.get() if recorded else self._others()
         boxed = scope is not None or self.level > 0 or any([t.wraps for t in targets + seeds])  # noqa: C419  (quicker)
         versions = [self._versions(source) for source in flat]
         cotangents = self._cotangents(targets, seeds, boxed)
+        # Another rank waits for this one in the backward pass of an operation between ranks: its rule runs here with a
+        # cotangent of zeros even if this rank's answer does not need it.
         for record, zero in partners.items():
             cotangents.setdefault(record, box(zero) if boxed else zero)
+        # what an earlier `gradient` of this tape gave is one pending record: if the target depends on it, that pass is recorded
+        # now
         if self._lazy:
             self._expand_reached(set(cotangents))
         if scope is not None:  # what comes now is not the user's doing
@@ -438,10 +455,13 @@ class GradientTape(JacobianMethods, ToolMethods, Hinting):
         if not boxed:
             answers = [like_source(a, s) for a, s in zip(answers, flat, strict=True)]
         self._asked = True
+        # twice: the first question is one sum for each value, and that may overflow where every element is finite
         if trace is None and not all_finite(suspects + targets) and not all_finite(suspects + targets, exactly=True):
             TOOLS["note_nan"](self, targets, seeds, set().union(*versions), answers)  # now, before values are freed
         if reached:
             self._report_assignments(flat, reached)
+        # a persistent tape may be asked for the derivative of this answer; whether it will be, nobody knows: the pass is
+        # recorded then
         if self._persistent and targets and not boxed and not recorded:
             pairs = [(node, s) for t, s in zip(targets, seeds, strict=True) if (node := self._node_of(t)) is not None]
             self._leave_lazy(functools.partial(walk_again, pairs, versions), answers, seeds[0].nbytes)
@@ -474,6 +494,7 @@ class GradientTape(JacobianMethods, ToolMethods, Hinting):
     ) -> list[Answer]:  # fmt: skip
         """The reverse walk in `scope` and in the sight of the observers: for each source the sum over its versions. What
         depends on `also` is visited, too."""
+        # (a dict keeps the order in which sources were given)
         wanted: Any = also.union(*versions) if also else dict.fromkeys([node for own in versions for node in own])
         before = SCOPE.get()
         SCOPE.set(scope)
@@ -506,10 +527,12 @@ class GradientTape(JacobianMethods, ToolMethods, Hinting):
         """The versions whose cotangents add up to the gradient of a source."""
         if isinstance(source, Variable):
             versions = list(self._variables.get(id(source), (None, []))[1])
+            # TensorFlow's rule: an assignment cuts, so the version it made counts as a leaf of the variable
             if self._through is False:
                 versions += self._assigned(source)
             return versions
         first = self._tensors.get(id(source))
+        # (its version when it was watched, not the one it has now: it may have been changed in place since)
         if first is not None and first[0]() is source:
             return [first[1]]
         node = self._node_of(source)
@@ -543,54 +566,6 @@ class GradientTape(JacobianMethods, ToolMethods, Hinting):
         if self._recording():
             enter_scope(current_scope().without(self))
         self.key.close()
+        # (a report that is made only when it is asked for still needs the values)
         if not isinstance(self._nan, Later):
             forget(self.records, skeleton=True)
-
-    def _leave_lazy(self, again: Callable[[JacobianMethods], list[Any]], answers: list[Any], size: int) -> None:
-        """One record for all results of this call; differentiated again, it becomes the recorded backward pass, which
-        `again(tape)` runs: one result per answer."""
-        places = [i for i, a in enumerate(answers) if isinstance(a, Tensor)]
-        if not places:
-            return
-        owner = leaf((self.key,), tuple((answers[i]._data.shape, answers[i]._data.dtype) for i in places))
-        frame = user_frame(1)
-        owner.op, owner.code, owner.lasti = GRADIENT, frame.f_code, frame.f_lasti
-        owner.attrs = {"pending": (again, places)}
-        self.records.append(owner)
-        for index, place in enumerate(places):
-            part = leaf((self.key,), answers[place]._data.shape)
-            part.op, part.nodes, part.attrs = PART, (owner,), {"index": index}
-            part.code, part.lasti = owner.code, owner.lasti
-            self.records.append(part)
-            answers[place] = box(answers[place]._data, part)
-            self.records.budget -= size + 600
-        self._lazy = True
-        if self.records.budget < 0:
-            self.records.sweep()
-
-    def _expand_reached(self, targets: set[Record]) -> None:
-        """Replace every pending gradient record that the targets depend on by its recorded backward pass."""
-        reached = set(targets)
-        position = len(self.records) - 1
-        while position >= 0:
-            record = self.records[position]
-            if record in reached:
-                if record.op is GRADIENT and record.attrs and "pending" in record.attrs:
-                    position += self._expand(record, position)
-                reached.update(node for node in record.nodes if node is not None)
-            position -= 1
-
-    def _expand(self, owner: Record, position: int) -> int:
-        """Record the backward pass of one earlier `gradient` call in place; returns how many records came before it."""
-        again, places = owner.attrs.pop("pending")  # type: ignore[union-attr]
-        frame = user_frame(1)
-        self.sites.add((frame.f_code, frame.f_lasti))
-        tail = self.records[position:]
-        del self.records[position:]
-        with scope_of(current_scope().without(self).with_recorder(self)):
-            results = again(self)
-        owner.nodes = tuple(None if results[i] is None else self._node_of(results[i]) for i in places)
-        owner.saved = ()
-        added = len(self.records) - position
-        self.records.extend(tail)
-        return added

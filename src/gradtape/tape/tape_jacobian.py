@@ -1,6 +1,7 @@
 """The Jacobian side of `GradientTape`: jacobian, batch_jacobian, hessian. How rows are batched is in `jacobian.py`.
 
-Also what a persistent tape keeps of an answer it did not record: how to run that backward pass again, recorded.
+Also what a persistent tape keeps of an answer it did not record: a pending record, and how to run that backward pass again,
+recorded.
 """
 
 from __future__ import annotations
@@ -10,12 +11,14 @@ from typing import TYPE_CHECKING, Any, overload
 
 from gradtape import tree
 from gradtape.ad.backward import Step, gradients
+from gradtape.core.dispatch import PART
 from gradtape.core.observers import SESSION
-from gradtape.core.record import Record, Recorder, current_scope, scope_of
-from gradtape.core.tensor import Readable, Tensor
+from gradtape.core.record import Record, Recorder, current_scope, leaf, scope_of, user_frame
+from gradtape.core.tensor import Readable, Tensor, box
 from gradtape.errors import InvalidArgumentError
 from gradtape.ir.types import TensorSpec
 from gradtape.ops.create import ones_like, zeros
+from gradtape.ops.stop import GRADIENT
 from gradtape.tape import jacobian
 from gradtape.tape.tape_messages import Mode, Source, UnconnectedGradients, check_source, one_target
 from gradtape.tree import Structure
@@ -35,7 +38,70 @@ def walk_again(pairs: list[tuple[Record, Any]], wanted: list[list[Record]], tape
     return [total_of(reached, versions, True) for versions in wanted]
 
 
-class JacobianMethods(Recorder):
+class PendingDerivatives(Recorder):
+    """Mixed into `GradientTape`: answers of a persistent tape that were not recorded, each a record that may be expanded."""
+
+    __slots__ = ("_lazy",)  # whether there are any
+
+    if TYPE_CHECKING:
+        sites: set[tuple[Any, int]]
+
+        def _node_of(self, tensor: Tensor) -> Record | None: ...
+
+    def _leave_lazy(self, again: Callable[[Any], list[Any]], answers: list[Any], size: int) -> None:
+        """One record for all results of this call; differentiated again, it becomes the recorded backward pass, which
+        `again(tape)` runs: one result per answer."""
+        places = [i for i, a in enumerate(answers) if isinstance(a, Tensor)]
+        if not places:
+            return
+        owner = leaf((self.key,), tuple((answers[i]._data.shape, answers[i]._data.dtype) for i in places))
+        frame = user_frame(1)
+        owner.op, owner.code, owner.lasti = GRADIENT, frame.f_code, frame.f_lasti
+        owner.attrs = {"pending": (again, places)}
+        self.records.append(owner)
+        for index, place in enumerate(places):
+            # the pass has several results and a record stands for one version: each result is a part of the pass
+            part = leaf((self.key,), answers[place]._data.shape)
+            part.op, part.nodes, part.attrs = PART, (owner,), {"index": index}
+            part.code, part.lasti = owner.code, owner.lasti
+            self.records.append(part)
+            answers[place] = box(answers[place]._data, part)
+            self.records.budget -= size + 600
+        self._lazy = True
+        if self.records.budget < 0:
+            self.records.sweep()
+
+    def _expand_reached(self, targets: set[Record]) -> None:
+        """Replace every pending gradient record that the targets depend on by its recorded backward pass."""
+        reached = set(targets)
+        position = len(self.records) - 1
+        while position >= 0:
+            record = self.records[position]
+            if record in reached:
+                if record.op is GRADIENT and record.attrs and "pending" in record.attrs:
+                    position += self._expand(record, position)
+                reached.update(node for node in record.nodes if node is not None)
+            position -= 1
+
+    def _expand(self, owner: Record, position: int) -> int:
+        """Record the backward pass of one earlier `gradient` call in place; returns how many records came before it."""
+        again, places = owner.attrs.pop("pending")  # type: ignore[union-attr]
+        frame = user_frame(1)
+        self.sites.add((frame.f_code, frame.f_lasti))
+        # The pass belongs where it ran: before everything that was computed from its results, as the walk goes from the newest
+        # record to the oldest.
+        tail = self.records[position:]
+        del self.records[position:]
+        with scope_of(current_scope().without(self).with_recorder(self)):
+            results = again(self)
+        owner.nodes = tuple(None if results[i] is None else self._node_of(results[i]) for i in places)
+        owner.saved = ()
+        added = len(self.records) - position
+        self.records.extend(tail)
+        return added
+
+
+class JacobianMethods(PendingDerivatives):
     """Mixed into `GradientTape`, which gives the walk these methods run."""
 
     __slots__ = ()
@@ -48,9 +114,7 @@ class JacobianMethods(Recorder):
         def _recording(self) -> bool: ...
         def _spend(self) -> None: ...
         def _read(self, target: object) -> Any: ...
-        def _node_of(self, tensor: Tensor) -> Record | None: ...
         def _visit(self) -> tuple[Step, ...]: ...
-        def _leave_lazy(self, again: Callable[[JacobianMethods], list[Any]], answers: list[Any], size: int) -> None: ...
         def _versions(self, source: Source) -> list[Record]: ...
         def _settled(self, source: Source, targets: list[Tensor], mode: UnconnectedGradients) -> Any: ...
         def _differentiate(
