@@ -10,6 +10,7 @@ and do not have this limit.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
@@ -28,8 +29,13 @@ from gradtape.ops.sampling import normal, symmetric
 # -- helpers -----------------------------------------------------------------------------------------------------------
 
 
-def _no_convergence(op: str, x: Array) -> InvalidArgumentError:
-    return InvalidArgumentError(f"{op}: no convergence for shape {x.shape}, dtype {x.dtype.name}; look for NaN or inf")
+def _decomposed(op: str, function: Callable[..., Any], x: Array, **options: bool) -> Any:
+    """What NumPy's function gives; its error in our words."""
+    try:
+        return function(x, **options)
+    except np.linalg.LinAlgError as error:
+        text = f"{op}: no convergence for shape {x.shape}, dtype {x.dtype.name}; look for NaN or inf"
+        raise InvalidArgumentError(text) from error
 
 
 def reciprocal_or_zero(x: Tensor) -> Tensor:
@@ -151,10 +157,7 @@ def qr(input: TensorLike, full_matrices: bool = False, name: str | None = None) 
 
 
 def _svd_impl(x: Array, *, full: bool) -> tuple[Any, Any, Any]:
-    try:
-        u, s, vh = np.linalg.svd(x, full_matrices=full)
-    except np.linalg.LinAlgError as error:
-        raise _no_convergence("svd", x) from error
+    u, s, vh = _decomposed("svd", np.linalg.svd, x, full_matrices=full)
     return s, u, np.conj(np.swapaxes(vh, -1, -2))
 
 
@@ -172,6 +175,7 @@ def svd_ct(ct: tuple[Tensor, ...], out: tuple[Tensor, ...], full: bool) -> Tenso
     inner = (bent_u + matrix_transposed(bent_u)) * size[..., None, :] + size[..., :, None] * (
         bent_v + matrix_transposed(bent_v)
     )
+    # the singular values are real, so only the real part of diag(D) moves them; its imaginary part turns the phases of u and v
     middle = cast(ct[0], u.dtype)
     if is_complex(u):
         middle = middle + cast(imag(diagonal_of(turn_u)), u.dtype) * reciprocal_or_zero(size) * 1j
@@ -249,10 +253,7 @@ SVD = general(
 
 
 def _values_impl(x: Array) -> Array:
-    try:
-        return np.linalg.svd(x, compute_uv=False)
-    except np.linalg.LinAlgError as error:
-        raise _no_convergence("svd", x) from error
+    return _decomposed("svd", np.linalg.svd, x, compute_uv=False)
 
 
 def values_ct(ct: Tensor, x: Tensor) -> Tensor:
@@ -306,10 +307,7 @@ def svd(tensor: TensorLike, full_matrices: bool = False, compute_uv: bool = True
 
 
 def _eigh_impl(x: Array) -> tuple[Any, Any]:
-    try:
-        values, vectors = np.linalg.eigh(x)
-    except np.linalg.LinAlgError as error:
-        raise _no_convergence("eigh", x) from error
+    values, vectors = _decomposed("eigh", np.linalg.eigh, x)
     return values, vectors
 
 
@@ -320,6 +318,7 @@ def fold_lower(x: Tensor) -> Tensor:
 
 def from_lower(t: Tensor) -> Tensor:
     """The Hermitian tangent whose lower triangle is that of t."""
+    # `eigh` reads the lower triangle only: a tangent above it must not count, and one on the diagonal only with its real part
     low = triangle(t, -1)
     diagonal = cast(real(diagonal_of(t)), t.dtype)
     return low + matrix_transposed(low) + diagonal_matrix(diagonal)
@@ -372,10 +371,7 @@ def eigh(tensor: TensorLike, name: str | None = None) -> tuple[Tensor, Tensor]:
 
 
 def _eigvalsh_impl(x: Array) -> Array:
-    try:
-        return np.linalg.eigvalsh(x)
-    except np.linalg.LinAlgError as error:
-        raise _no_convergence("eigvalsh", x) from error
+    return _decomposed("eigvalsh", np.linalg.eigvalsh, x)
 
 
 def eigvalsh_ct(ct: Tensor, x: Tensor) -> Tensor:
@@ -419,10 +415,7 @@ def eigvalsh(tensor: TensorLike, name: str | None = None) -> Tensor:
 
 
 def _eig_impl(x: Array) -> tuple[Any, Any]:
-    try:
-        values, vectors = np.linalg.eig(x)
-    except np.linalg.LinAlgError as error:
-        raise _no_convergence("eig", x) from error
+    values, vectors = _decomposed("eig", np.linalg.eig, x)
     dtype = np.result_type(x.dtype, np.complex64)
     return values.astype(dtype, copy=False), vectors.astype(dtype, copy=False)
 
@@ -434,6 +427,7 @@ def eig_ct(ct: tuple[Tensor, ...], out: tuple[Tensor, ...], x_spec: TensorSpec) 
     e, v = out
     turned = matrix_transposed(v)
     pull = turned @ ct[1]
+    # what would change the length of a column, which is kept at 1, is taken out
     length = cast(real(diagonal_of(pull)), v.dtype)
     inner = conj(inverse_gaps(e)) * (pull - (turned @ v) * length[..., None, :])
     return cast(apply(SOLVE, turned, (inner + diagonal_matrix(ct[0])) @ turned), x_spec.dtype)

@@ -11,6 +11,7 @@ Invariant: the same sums, in another order. So this is for programs that become 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import prod
 from typing import Any, NamedTuple
 
 from gradtape.ir.graph import Block, Operation, Value
@@ -44,6 +45,7 @@ def loop_products(block: Block) -> Block:
         new = scope.copy(operation)
         length = operation.attrs.get("length")
         if operation.op is SCAN and isinstance(length, int) and length >= LEAST:
+            # taken out again: what is computed in front of the loop must stand there before it
             scope.new.operations.pop()
             loop = _RowLoop(scope, new)
             scope.replace(operation, loop.written())
@@ -106,7 +108,8 @@ class _RowLoop:
         self.outer: dict[Value, Value] = dict(zip(self.body.group("consts"), loop.group("consts"), strict=True))
         self.products: list[Value] = []  # of the loop, that are computed elsewhere now
         arrays = [v.type.shape for v in (*loop.group("carried"), *loop.group("consts")) if isinstance(v.type, TensorSpec)]
-        self.room = max((_count(shape) for shape in arrays if static_shape(shape)), default=0)
+        # No product may be larger than what the loop holds anyway: memory must not grow with what is saved in time.
+        self.room = max((prod(shape) for shape in arrays if static_shape(shape)), default=0)
 
     def written(self) -> list[Value]:
         """The results of the loop, with what is computed in front of it and behind it."""
@@ -144,6 +147,7 @@ class _RowLoop:
         enough = (
             _is_real(row.matrix)
             and inner >= LEAST
+            # (the product has all rows: if the loop reads only a few of them, most of it would be for nothing)
             and 2 * self.loop.attrs["length"] >= rows
             and rows * y[columns.axis] <= self.room
         )
@@ -180,6 +184,7 @@ class _RowLoop:
         adds = []
         while value is not start:
             producer = value.producer
+            # a value between that somebody else reads is no mere sum: its order in the loop counts
             if producer is None or producer.op is not ADD_AT or len(readers[value]) != 1:
                 return []
             adds.append(producer)
@@ -246,6 +251,7 @@ class _RowLoop:
         operands, results = groups_of(loop.operands, loop.layout), groups_of(body.results, body.result_layout)
         count, buffers = len(operands["carried"]), dict[Any, int]()
         for term in every:
+            # one buffer for terms with the same vectors in the same places
             if term.buffer() in buffers:
                 continue
             buffers[term.buffer()] = len(operands["carried"])
@@ -271,6 +277,8 @@ class _RowLoop:
         new = self.scope.new
         matrices = list(dict.fromkeys(self.outer[term.matrix] for term in terms))
         inputs = list(dict.fromkeys([total, *matrices, *vectors]))
+        # A turn multiplies what it reads; the product multiplies zeros too, and 0 · ∞ is NaN: only finite matrices may be
+        # multiplied whole.
         tests = [_is_finite(new, matrix) for matrix in matrices]
         finite = tests[0]
         for test in tests[1:]:
@@ -305,6 +313,7 @@ class _RowLoop:
         types = [self.index.type, total.type, *(value.type for value in consts)]
         body = Block(types, layout={"index": 1, "carried": 1, "consts": len(consts), "xs": 0})
         inside = dict(zip(consts, body.group("consts"), strict=True))
+        # the places of a turn are computed again from its number: the loop that had them has ended
         copies: dict[Value, Value] = {self.index: body.params[0]}
         copies |= {term.matrix: inside[matrix] for term, matrix in zip(terms, matrices, strict=True)}
         result = body.params[1]
@@ -413,13 +422,6 @@ def _vector(value: Value) -> Value | None:
 
 def _is_real(value: Value) -> bool:
     return value.type.dtype.name in ("float32", "float64")
-
-
-def _count(shape: Sequence[int]) -> int:
-    count = 1
-    for size in shape:
-        count *= size
-    return count
 
 
 def _shifted(part: slice) -> slice:

@@ -223,12 +223,14 @@ class FunctionSource:
                     last[name] = i
         for value in block.results:
             last[names[value]] = len(block.operations)
+        # (names of the namespace, and those that belong to the code around, are not this block's to delete)
         mortal = owned | results
         ends: dict[int, list[str]] = {}
         for name, i in last.items():
             if name in mortal:
                 ends.setdefault(i, []).append(name)
         self._place = None
+        # what the block is given and never uses goes before it begins
         self.delete(sorted(owned - last.keys()))
         for i, operation in enumerate(block.operations):
             if operation.op is not CONSTANT and operation.op is not VOID:
@@ -247,6 +249,7 @@ class FunctionSource:
         names = self.names
         self._place = SourcePlace(operation, tuple([names[value] for value in operation.operands]))
         results = {names[value] for value in operation.results}
+        # A result that nobody reads dies with its operation, but after it: it has to be bound first.
         dying = [name for name in ends if name not in results]
         op = operation.op
         if op is CALL:
@@ -325,6 +328,7 @@ class FunctionSource:
     ) -> None:
         names = [self.names[value] for value in operation.operands] if given is None else given
         arguments = f"[{', '.join(names)}]"
+        # The callee empties the list it is given: with the caller's names gone too, its arguments die where it uses them last.
         if dying:
             packed = self.emitter.fresh("arguments")
             self.line(f"{packed} = {arguments}")
@@ -448,6 +452,7 @@ class FunctionSource:
         carried = [self.names[value] for value in operation.result_group("carried")]
         for name, value in zip(carried, operation.group("carried"), strict=True):
             self.line(f"{name} = {self.names[value]}")
+        # (each iteration reads these again: they live until the loop is over)
         later = {self.names[v] for group in ("consts", "xs") if group in operation.layout for v in operation.group(group)}
         self.delete(name for name in dying if name not in later)
         return carried

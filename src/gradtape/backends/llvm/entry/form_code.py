@@ -78,6 +78,7 @@ def gt_miss(f: Builder) -> Pointer:
 @FORMS.routine
 def gt_failure(f: Builder) -> Pointer:
     """An `impl` raised. What it says of its inputs is said again by Python, in our words; anything else is passed on."""
+    # run again in Python, which finds the same error and can take the time for words
     with f.if_(error_matches(f, lasting(f, "gt_failures", FAILURES)).differs(0)):
         error_clear(f)
         f.leave(gt_miss(f))
@@ -99,6 +100,7 @@ def gt_read(f: Builder, value: Pointer) -> Pointer:
         f.leave(value)
     with f.if_(~is_a(f, value, "gt_class_variable", Readers.variable)):
         f.leave(f.null())
+    # while a function is traced, somewhere, a variable may stand for a value of the program: only Python knows
     traces = lasting(f, "gt_traces", Readers.tracing)[slot(type(Readers.tracing), "count")]
     with f.if_(~traces.equals(lasting(f, "gt_zero", 0))):
         f.leave(f.null())
@@ -114,6 +116,7 @@ def gt_read(f: Builder, value: Pointer) -> Pointer:
         f.leave(f.null())
     scope, node = place[0], tensor[NODE]
     known = f.variable(PTR, f.null())
+    # the same tuple of keys: every recorder of this thread knows the version. Any other case has something to be noted.
     with f.if_(~node.equals(none(f)) & ~scope.equals(none(f))), f.if_(node[NODE_KEYS].equals(scope[SCOPE_KEYS])):
         known.value = tensor
     decref(f, scope)
@@ -139,6 +142,7 @@ def gt_run(
     f: Builder, state: Pointer, a: Pointer, b: Pointer, node_a: Pointer, node_b: Pointer, attrs: Pointer
 ) -> Pointer:  # fmt: skip
     """Run an op on arrays and box what it gives."""
+    # an `impl` is Python code and may drop the last reference to what it was given, by an assignment in another thread, say
     held = (a, b, node_a, node_b)
     for thing in held:
         with f.if_(~thing.is_null()):
@@ -287,6 +291,7 @@ def gt_getitem(f: Builder, state: Pointer, x: Pointer, key: Pointer) -> Pointer:
     result, answer = f.variable(PTR, get_item(f, a, parts.value)), f.variable(PTR, f.null())
     with f.if_(~result.value.is_null()), f.if_(is_a(f, result.value, "gt_ndarray", np.ndarray)):
         view = result.value
+        # a copy: a view would keep the whole array alive, and a later write to it in place would be seen through the part
         result.value = array_copy(f, view, 0)
         decref(f, view)
     with f.if_else(result.value.is_null()) as (failed, ran):
@@ -327,6 +332,8 @@ def gt_reduction(f: Builder, state: Pointer, args: Pointer, count: Whole) -> Poi
     with f.if_(rank >= MOST):
         f.leave(gt_miss(f))
     whole = axis.equals(none(f)).count()
+    # attributes are made once for each rank, axis and keepdims, and shared by all records: two objects less to make and free
+    # for each sum
     kept = REDUCED(f).at(
         (((rank * MOST + first.value) * 2 + whole) * 2 + keepdims.equals(lasting(f, "gt_true", True)).count()) * 2
     )

@@ -24,7 +24,8 @@ from gradtape.backends.llvm.entry.conformity import check_results
 from gradtape.backends.llvm.entry.stacked import StackedList
 from gradtape.backends.llvm.entry.trampoline import HEARING
 from gradtape.backends.llvm.kernels import native_lists as lists, rank_calls
-from gradtape.backends.llvm.kernels.scope import ON_STACK, NativeProgram, Note, Scope, copy
+from gradtape.backends.llvm.kernels.native_program import NativeProgram, Note
+from gradtape.backends.llvm.kernels.scope import ON_STACK, Scope
 from gradtape.backends.llvm.kernels.table import TABLES
 from gradtape.backends.llvm.planning.carried import in_register
 from gradtape.backends.llvm.planning.complex_parts import with_parts
@@ -37,7 +38,7 @@ from gradtape.backends.llvm.runtime import machine, symbols as outside
 from gradtape.backends.llvm.runtime.allocator import CALLBACK_FAILED
 from gradtape.backends.llvm.runtime.callbacks import FETCH, SIGNATURE, NumpyCall, run_callback
 from gradtape.backends.llvm.writing import parts
-from gradtape.backends.llvm.writing.element_types import bytes_of, is_native
+from gradtape.backends.llvm.writing.element_types import is_native
 from gradtape.backends.llvm.writing.ir_text import ModuleText
 from gradtape.backends.numpy import compile_block as reference_block
 from gradtape.core.hooks import HOOKS
@@ -131,6 +132,7 @@ def written(block: Block) -> WrittenProgram:
     program = NativeProgram(module, "main", TABLES)
     params = [p.type for p in block.params]
     program.fixed = fixed = fixed_sizes(block)
+    # asked of the block as it was traced: what is written out below may have other operations
     program.effects = any(has_effect(operation) for operation in block.operations)
     # ops that have no code of their own, in terms of those that have
     whole = expanded(with_parts(block, TABLES.lowerings), TABLES.lowerings)
@@ -244,6 +246,7 @@ class NativeExecutable:
     def listen(self, listener: Callable[..., None]) -> Any:
         """Have `listener(results, *arrays)` called after calls with floating-point events. Gives words that may be changed: how
         many of them are to pass unheard (1), whether those with finite results are (2)."""
+        # (words of the machine code itself: a call without events asks nobody)
         words = (ctypes.c_int64 * 3).from_address(self._calls.library.address(HEARING))
         if not self._takes_lists:  # which have another form here
             self._calls.listener = listener
@@ -258,6 +261,7 @@ class NativeExecutable:
 
     def _run(self, *arrays: Any) -> tuple[Any, ...]:
         given = self._unlisted(arrays) if self._takes_lists else arrays
+        # A tuple are the results; None says that an argument is not as the code wants it, a number which operation failed.
         answer = self._entry(*given)
         if answer.__class__ is not tuple:
             return self._otherwise(answer, list(given), arrays)
@@ -290,6 +294,8 @@ class NativeExecutable:
         """Arguments that are not as the entry wants them, or a failure."""
         if answer is None:
             forms = self.program.takes if self._takes_lists else [""] * len(given)
+            # put in order only after the entry has refused: nearly all calls bring what it wants, and looking costs more than
+            # asking
             plain = [value if how else _plain(value, type) for value, type, how in zip(given, self._params, forms, strict=True)]
             answer = self._entry(*plain)
             if answer is None:
@@ -300,10 +306,12 @@ class NativeExecutable:
 
     def failed(self, status: int, arrays: Sequence[Any]) -> tuple[Any, ...]:
         """What the reference raises; or gives, where a check of native code was too strict."""
+        # (by thread: others may run the same program meanwhile, and have errors of their own)
         operation, error = self._calls.errors.pop(threading.get_ident(), (None, None))
         HOOKS.world.failed(self._traced, error or f"operation {status} failed")
         if error is None and status == CALLBACK_FAILED:  # nobody else can end a call back without an error of its own
             raise KeyboardInterrupt
+        # Ctrl-C and the like are for nobody here to judge
         if error is not None and not isinstance(error, Exception):
             raise error
         if error is not None and (operation.op.effect or self._effects()):  # type: ignore[union-attr]
@@ -366,6 +374,7 @@ def _write(program: NativeProgram, block: Block, types: Sequence[Any]) -> list[c
     place, first = 0, len(w.lines)
     for i, (value, spec) in enumerate(zip(block.results, returns, strict=True)):
         if spec.computed and spec.shape is not None:
+            # the caller has made the array already, as its shape is known: the program computes into it, and nothing is copied
             homes[i] = Array(w.load("ptr", w.at("i64", "%results", place)), spec.shape, spec.item.dtype)
             if isinstance(spec.type, ListSpec):
                 scope.homes.setdefault(value, homes[i])
@@ -406,6 +415,7 @@ def _returned(program: NativeProgram, block: Block) -> list[calling_convention.R
     returns = []
     for i, value in enumerate(block.results):
         carrier = packing.carrier(value.type, program.fixed)
+        # two results that are one value are one array, and one object in the caller's hands
         if first.setdefault(value, i) < i:
             returns.append(calling_convention.Return(carrier, None, twin=first[value]))
         elif value.producer is None and not in_register(value.type):
@@ -442,6 +452,7 @@ def _arguments(scope: Scope, block: Block) -> list[Lowered]:
         lowered[value] = Scalar(scope.load(array, ()), type.dtype) if not dims and is_native(type.dtype) else array
     w.settle(first)
     for value, address, told in waiting:
+        # when all tensors have told their sizes: those of a list's items may be among them
         lowered[value] = packing.given(scope, value.type, address, told)
     return [lowered[value] for value in block.params]
 
@@ -467,7 +478,7 @@ def _list_home(scope: Scope, source: NativeList, home: Array) -> None:
     w = scope.writer
     address = lists.address(scope, source)
     with w.when(w.let(f"icmp ne ptr {address}, {home.address}")):
-        copy(w, home.address, address, w.multiply(w.product(home.dims), bytes_of(home.dtype)))
+        w.copy(home.address, address, scope.bytes_in(home))
 
 
 def _tell(scope: Scope, lowered: Lowered, place: int) -> None:
@@ -488,14 +499,14 @@ def _tell(scope: Scope, lowered: Lowered, place: int) -> None:
 def _lasting(scope: Scope, array: Array) -> str:
     """Where an array is when the function has returned: what may be on its stack is copied."""
     w = scope.writer
-    count = w.multiply(w.product(array.dims), bytes_of(array.dtype))
+    count = scope.bytes_in(array)
     if isinstance(count, int) and count > ON_STACK:
         return array.address
     address = w.cell("ptr")
     w.store("ptr", array.address, address)
     with w.when("true" if isinstance(count, int) else w.let(f"icmp sle i64 {count}, {ON_STACK}")):
         lasting = scope.program.allocated(count)
-        copy(w, lasting, array.address, count)
+        w.copy(lasting, array.address, count)
         w.store("ptr", lasting, address)
     return w.load("ptr", address)
 

@@ -8,14 +8,14 @@ are, and Python sees items only when it looks (`PackedList`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from gradtape.backends.llvm.entry.stacked import LazyList, StackedList
 from gradtape.backends.llvm.kernels import native_lists as lists
-from gradtape.backends.llvm.kernels.scope import Scope, copy
+from gradtape.backends.llvm.kernels.scope import Scope
 from gradtape.backends.llvm.planning.sharing import form
 from gradtape.backends.llvm.planning.values import Array, NativeList
 from gradtape.backends.llvm.writing.element_types import bytes_of
@@ -67,7 +67,7 @@ def _next(scope: Scope, cursor: str, bytes: Index) -> str:
     """Where the cursor is; it goes on behind so many bytes, to the next word."""
     w = scope.writer
     now = w.load("ptr", cursor)
-    w.store("ptr", w.let(f"getelementptr inbounds i8, ptr {now}, i64 {_whole(scope, bytes)}"), cursor)
+    w.store("ptr", w.at("i8", now, _whole(scope, bytes)), cursor)
     return now
 
 
@@ -102,66 +102,42 @@ def _unpack(scope: Scope, target: NativeList, cursor: str) -> None:
 def packed(scope: Scope, source: NativeList) -> Array:
     """The words of a list."""
     w = scope.writer
-    total = w.cell("i64")
+    total, cursor = w.cell("i64"), w.cell("ptr")
     w.store("i64", 0, total)
+
+    def measure(words: Sequence[Index], address: str, bytes: Index) -> None:
+        w.store("i64", w.add(w.load("i64", total), w.add(8 * len(words), _whole(scope, bytes))), total)
+
+    def write(words: Sequence[Index], address: str, bytes: Index) -> None:
+        place = _next(scope, cursor, 8 * len(words))
+        for k, word in enumerate(words):
+            w.store("i64", word, w.at("i64", place, k))
+        w.copy(_next(scope, cursor, bytes), address, bytes)
+
     # twice through the list, so that its words are one piece of memory, made once
-    _measure(scope, source, total)
+    _pieces(scope, source, measure)
     count = w.load("i64", total)
-    words = scope.program.allocated(count)
-    cursor = w.cell("ptr")
-    w.store("ptr", words, cursor)
-    _pack(scope, source, cursor)
-    return Array(words, (w.quotient(count, 8),), int64)
+    memory = scope.program.allocated(count)
+    w.store("ptr", memory, cursor)
+    _pieces(scope, source, write)
+    return Array(memory, (w.quotient(count, 8),), int64)
 
 
-def _measure(scope: Scope, source: NativeList, total: str) -> None:
+def _pieces(scope: Scope, source: NativeList, take: Callable[[Sequence[Index], str, Index], None]) -> None:
+    """`take(words, address, bytes)` for each piece of a list in order: its length, then its items, in a row or one by one."""
     w, items = scope.writer, source.items
-
-    def more(bytes: Index) -> None:
-        w.store("i64", w.add(w.load("i64", total), _whole(scope, bytes)), total)
-
     count = lists.length(scope, source)
-    more(8)
     if items.form == "u":
-        more(8 * items.rank)
-        more(w.multiply(count, lists.stride(scope, items)))
+        take((count, *(items.dims or ())), lists.address(scope, source), w.multiply(count, lists.stride(scope, items)))
         return
+    take((count,), "null", 0)
     with w.loop(count) as i:
         item = lists.read(scope, source, i)
         if isinstance(item, NativeList):
-            _measure(scope, item, total)
+            _pieces(scope, item, take)
         else:
             assert isinstance(item, Array)
-            more(8 * items.rank)
-            more(lists.bytes_in(scope, item))
-
-
-def _pack(scope: Scope, source: NativeList, cursor: str) -> None:
-    w, items = scope.writer, source.items
-    count = lists.length(scope, source)
-    w.store("i64", count, _next(scope, cursor, 8))
-    if items.form == "u":
-        assert items.dims is not None
-        _write_dims(scope, cursor, items.dims)
-        bytes = w.multiply(count, lists.stride(scope, items))
-        copy(w, _next(scope, cursor, bytes), lists.address(scope, source), bytes)
-        return
-    with w.loop(count) as i:
-        item = lists.read(scope, source, i)
-        if isinstance(item, NativeList):
-            _pack(scope, item, cursor)
-        else:
-            assert isinstance(item, Array)
-            _write_dims(scope, cursor, item.dims)
-            bytes = lists.bytes_in(scope, item)
-            copy(w, _next(scope, cursor, bytes), item.address, bytes)
-
-
-def _write_dims(scope: Scope, cursor: str, dims: Sequence[Index]) -> None:
-    w = scope.writer
-    words = _next(scope, cursor, 8 * len(dims))
-    for k, size in enumerate(dims):
-        w.store("i64", size, w.at("i64", words, k))
+            take(item.dims, item.address, scope.bytes_in(item))
 
 
 # -- the Python side

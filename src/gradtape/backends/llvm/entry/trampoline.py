@@ -86,6 +86,7 @@ def gt_make(f: Builder, descr: Pointer, rank: Int32, dims: Pointer) -> Pointer:
         count.value = count.value * dims.to(I64)[axis]
     with f.if_((count.value < LARGE) | (count.value > HUGE)):
         f.leave(array_empty(f, rank, dims, descr, 0))
+    # NumPy has one handler per context, which other arrays use too: it is put back at once
     before = set_handler(f, lasting(f, "gt_data_handler", allocator.data_handler()))
     with f.if_(before.is_null()):
         decref(f, descr)
@@ -145,6 +146,7 @@ def gt_answer(f: Builder, context: Pointer, results: Pointer, count: Whole) -> P
 @DOOR.routine
 def gt_frame(f: Builder, kept: Pointer, bytes: Whole) -> Pointer:
     """The frame that is kept there, which is now ours alone, or a new one; or null with Python's error."""
+    # exchanged, not read: two threads in one program must not have the same frame
     frame = kept.to(PTR).fetch("xchg", 0)
     with f.if_(~frame.is_null()):
         f.leave(frame)
@@ -204,6 +206,7 @@ def gt_all_finite(f: Builder, answer: Pointer) -> Flag:
 @DOOR.routine
 def gt_tell(f: Builder, hearing: Pointer, answer: Pointer, args: Pointer, count: Whole, words: Pointer) -> Pointer:
     """listener(answer, *args), which may raise; the answer, or null with Python's error."""
+    # (an overflow on the way to a finite result, as in exp(-x) for large x, is nobody's trouble)
     with f.if_(hearing[DOUBTED].differs(0)), f.if_(gt_all_finite(f, answer)):
         f.leave(answer)
     waiting = hearing[WAITING]

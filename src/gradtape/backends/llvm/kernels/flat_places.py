@@ -8,7 +8,8 @@ from __future__ import annotations
 from gradtape.backends.llvm.kernels import keys
 from gradtape.backends.llvm.kernels.kernel_code import Access, loops
 from gradtape.backends.llvm.kernels.keys import Mapping, widened
-from gradtape.backends.llvm.kernels.scope import Note, Scope
+from gradtape.backends.llvm.kernels.native_program import Note
+from gradtape.backends.llvm.kernels.scope import Scope
 from gradtape.backends.llvm.planning.lowering import Lowering, Lowerings, always
 from gradtape.backends.llvm.planning.values import Array, Lowered, Place, Scalar
 from gradtape.backends.llvm.runtime.callbacks import write_callback
@@ -87,10 +88,8 @@ def _winners(scope: Scope, operation: Operation) -> list[Lowered]:
         scope.store(w.let(f"icmp eq i64 {number}, {scope.offset(mapping.dims, place)}"), home, place)
 
     for step in (write, compare):
-        with Access(scope) as access:
-            scope.access = ""
-            # who writes last wins, so one thread writes, in order
-            loops(scope, list(mapping.dims), step, access, parallel=False)
+        # who writes last wins, so one thread writes, in order
+        loops(scope, list(mapping.dims), step, None)
     scope.give(slot)
     return [home]
 

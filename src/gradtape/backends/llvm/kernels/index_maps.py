@@ -12,7 +12,7 @@ import numpy as np
 from gradtape.backends.llvm.kernels import list_ops
 from gradtape.backends.llvm.kernels.code import converted
 from gradtape.backends.llvm.kernels.element_code import operand_place
-from gradtape.backends.llvm.kernels.scope import Scope, copy
+from gradtape.backends.llvm.kernels.scope import Scope
 from gradtape.backends.llvm.planning import layouts
 from gradtape.backends.llvm.planning.lowering import Lowering, always, common
 from gradtape.backends.llvm.planning.static_arrays import constant_array, is_splat
@@ -115,6 +115,7 @@ def _dim(scope: Scope, operation: Operation, place: Place) -> str:
     if isinstance(size, int):
         return str(size)
     register = scope.writer.let(f"trunc i64 {size} to i32")
+    # places are computed with 64 bits: whoever uses the size for one finds it unshortened
     scope.program.wide[register] = size
     return register
 
@@ -131,15 +132,11 @@ def _roll(scope: Scope, operation: Operation, place: Place) -> str:
         else:  # an axis without elements has no index either
             # a division by 0 would end the process
             rest = w.let(f"srem i64 {steps}, {w.larger(size, 1)}")
-            back = w.let(f"select i1 {w.let(f'icmp slt i64 {rest}, 0')}, i64 {w.add(rest, size)}, i64 {rest}")
+            back = w.from_end(rest, size)
         if back == 0:
             continue
         # one comparison in place of a remainder: both numbers are below the size
-        index = w.subtract(moved[axis], back)
-        if isinstance(index, int):
-            moved[axis] = index % size
-        else:
-            moved[axis] = w.let(f"select i1 {w.let(f'icmp slt i64 {index}, 0')}, i64 {w.add(index, size)}, i64 {index}")
+        moved[axis] = w.from_end(w.subtract(moved[axis], back), size)
     return scope.element(x, tuple(moved))
 
 
@@ -172,7 +169,7 @@ def _checked_reshape(scope: Scope, operation: Operation) -> list[Lowered]:
     count = w.product(scope.dims(operation.result))
     scope.fail_if(w.let(f"icmp ne i64 {w.product(source.dims)}, {count}"), operation)
     home = scope.room(operation.result)
-    copy(w, home.address, source.address, w.multiply(count, bytes_of(home.dtype)))
+    w.copy(home.address, source.address, w.multiply(count, bytes_of(home.dtype)))
     scalar = not home.dims and name_of(home.dtype) in REGISTER
     return [Scalar(scope.load(home, ()), home.dtype) if scalar else home]
 

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from gradtape.backends.llvm.kernels.code import converted, plain_sum
 from gradtape.backends.llvm.kernels.joining import concatenated, stacked, sum_of_paddings
 from gradtape.backends.llvm.kernels.kernel_code import Access, loops
-from gradtape.backends.llvm.kernels.scope import Note, Scope
+from gradtape.backends.llvm.kernels.native_program import Note
+from gradtape.backends.llvm.kernels.scope import Scope
 from gradtape.backends.llvm.planning.lowering import Lowering, Lowerings, always, computable
 from gradtape.backends.llvm.planning.values import Array, Lowered, Place
 from gradtape.backends.llvm.runtime.callbacks import write_callback

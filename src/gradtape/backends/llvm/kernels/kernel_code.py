@@ -16,8 +16,9 @@ from typing import Any
 
 from gradtape.backends.llvm.kernels import joining
 from gradtape.backends.llvm.kernels.folding import Folding, finished, folding, leave, only, prepare, start, step
+from gradtape.backends.llvm.kernels.native_program import Note
 from gradtape.backends.llvm.kernels.parallel import shared
-from gradtape.backends.llvm.kernels.scope import Note, Scope
+from gradtape.backends.llvm.kernels.scope import Scope
 from gradtape.backends.llvm.planning import nests
 from gradtape.backends.llvm.planning.grouping import Kernel, Phase
 from gradtape.backends.llvm.planning.nests import Access, Level, loops, rolled

@@ -107,10 +107,7 @@ def _gathered(scope: Scope, part: Gather, joint: dict[int, Index]) -> Index:
         register, dtype = scope.load(part.array, spot), part.array.dtype
     index = widened(w, register, dtype)
     # unsigned, or constants none of which is negative: one select less per element
-    if not part.signed:
-        return index
-    below = w.let(f"icmp slt i64 {index}, 0")
-    return w.let(f"select i1 {below}, i64 {w.add(index, part.size)}, i64 {index}")
+    return w.from_end(index, part.size) if part.signed else index
 
 
 def widened(w: Writer, register: str, dtype: Any) -> str:
@@ -209,20 +206,15 @@ def _place(scope: Scope, operation: Operation, part: Any, size: Index, operands:
 
 def checked(scope: Scope, operation: Operation, index: Index, size: Index) -> Index:
     """A place inside an axis, negative ones counted from its end; else the call fails."""
-    w = scope.writer
-    if isinstance(index, int):
-        moved = index if index >= 0 else w.add(index, size)
-        if isinstance(size, int):
-            assert isinstance(moved, int)
-            if not 0 <= moved < size:
-                # not an error here: the operation may stand on a path that is never taken
-                scope.fail_if("true", operation)
-                return 0
+    moved = scope.writer.from_end(index, size)
+    if isinstance(moved, int) and isinstance(size, int):
+        if 0 <= moved < size:
             return moved
-    else:
-        below = w.let(f"icmp slt i64 {index}, 0")
-        moved = w.let(f"select i1 {below}, i64 {w.add(index, size)}, i64 {index}")
-    scope.fail_if(w.let(f"icmp uge i64 {moved}, {size}"), operation)
+        # not an error here: the operation may stand on a path that is never taken
+        scope.fail_if("true", operation)
+        return 0
+    # (unsigned: what is still negative is too large)
+    scope.fail_if(scope.writer.let(f"icmp uge i64 {moved}, {size}"), operation)
     return moved
 
 
@@ -237,12 +229,7 @@ def _span(scope: Scope, part: slice, size: Index, operands: Sequence[Value]) -> 
         index = scope.integer(operands[given.index]) if isinstance(given, Slot) else _static(scope, given)
         # backwards, the last place before the first element is -1
         low, high = (0, size) if step > 0 else (-1, w.subtract(size, 1))
-        if isinstance(index, int):
-            moved = index if index >= 0 else w.add(index, size)
-        else:
-            below = w.let(f"icmp slt i64 {index}, 0")
-            moved = w.let(f"select i1 {below}, i64 {w.add(index, size)}, i64 {index}")
-        return w.smaller(w.larger(moved, low), high)
+        return w.smaller(w.larger(w.from_end(index, size), low), high)
 
     start = bound(part.start, 0 if step > 0 else w.subtract(size, 1))
     stop = bound(part.stop, size if step > 0 else -1)

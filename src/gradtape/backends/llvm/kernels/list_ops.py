@@ -12,8 +12,9 @@ from typing import Any
 from gradtape.backends.llvm.kernels import native_lists as lists
 from gradtape.backends.llvm.kernels.code import plain_sum
 from gradtape.backends.llvm.kernels.kernel_code import Access, loops
+from gradtape.backends.llvm.kernels.keys import checked
 from gradtape.backends.llvm.kernels.native_lists import as_list, new_list
-from gradtape.backends.llvm.kernels.scope import Scope, copy
+from gradtape.backends.llvm.kernels.scope import Scope
 from gradtape.backends.llvm.planning import size_checks as sizes
 from gradtape.backends.llvm.planning.lowering import Lowering, always, as_recipes, never
 from gradtape.backends.llvm.planning.values import Array, Items, Lowered, NativeList, Scalar, UnsupportedError
@@ -33,13 +34,7 @@ Results = list[Lowered]
 
 def place_in(scope: Scope, operation: Operation, source: NativeList, index: Value) -> Index:
     """An index, negative ones from the end, that is inside the list; else the call fails."""
-    w = scope.writer
-    count, at = lists.length(scope, source), scope.integer(index)
-    below = w.let(f"icmp slt i64 {at}, 0")
-    moved = w.let(f"select i1 {below}, i64 {w.add(at, count)}, i64 {at}")
-    # (unsigned: what is still negative is too large)
-    scope.fail_if(w.let(f"icmp uge i64 {moved}, {count}"), operation)
-    return moved
+    return checked(scope, operation, scope.integer(index), lists.length(scope, source))
 
 
 def mine(scope: Scope, operation: Operation, new: NativeList) -> NativeList:
@@ -121,17 +116,16 @@ def _clear_item(scope: Scope, items: Items, place: str) -> None:
     if items.inner is not None:
         _clear_all(scope, NativeList(place, items.inner))
     elif items.dims is None:
-        lists.clear(scope, lists.item(scope, items, place))  # type: ignore[arg-type]
+        scope.clear(lists.item(scope, items, place))  # type: ignore[arg-type]
     else:
-        lists.clear(scope, Array(place, items.dims, items.dtype))
+        scope.clear(Array(place, items.dims, items.dtype))
 
 
 def _clear_all(scope: Scope, target: NativeList) -> None:
     w, items = scope.writer, target.items
     count, base = lists.length(scope, target), lists.address(scope, target)
     if items.form == "u":
-        bytes = w.multiply(count, lists.stride(scope, items))
-        w.do(f"call void @llvm.memset.p0.i64(ptr {base}, i8 0, i64 {bytes}, i1 false)")
+        w.clear(base, w.multiply(count, lists.stride(scope, items)))
         return
     with w.loop(count) as i:
         _clear_item(scope, items, lists.spot(scope, base, items, i))
@@ -262,12 +256,12 @@ def _write_zeros(scope: Scope, items: Items, place: str, type: Any) -> None:
     elif items.dims is None:
         _write_zeros_of(scope, items, place, scope.program.dims(type.shape))
     else:
-        lists.clear(scope, Array(place, items.dims, items.dtype))
+        scope.clear(Array(place, items.dims, items.dtype))
 
 
 def _write_zeros_of(scope: Scope, items: Items, place: str, dims: Sequence[Index]) -> None:
     zeros = Array(scope.program.allocated(sizes.together(scope, (*dims, bytes_of(items.dtype)))), tuple(dims), items.dtype)
-    lists.clear(scope, zeros)
+    scope.clear(zeros)
     lists.write_record(scope, place, zeros)
 
 
@@ -303,7 +297,7 @@ def _fit(scope: Scope, operation: Operation) -> Results:
     with w.loop(wanted, start=lists.length(scope, target)) as i:
         place = lists.reserve(scope, target)
         if target.items.form == "u":
-            lists.clear(scope, Array(place, target.items.dims, target.items.dtype))  # type: ignore[arg-type]
+            scope.clear(Array(place, target.items.dims, target.items.dtype))  # type: ignore[arg-type]
         else:
             model = lists.read(scope, like, i)
             if isinstance(model, NativeList):
@@ -331,11 +325,11 @@ def _from_tensor(scope: Scope, operation: Operation) -> Results:
     rows = mine(scope, operation, lists.cell(scope, items))
     base = lists.room_for(scope, rows, source.dims[0])
     if items.form == "u":
-        copy(w, base, source.address, lists.bytes_in(scope, source))
+        w.copy(base, source.address, scope.bytes_in(source))
         return [rows]
     row = w.multiply(w.product(source.dims[1:]), bytes_of(source.dtype))
     with w.loop(source.dims[0]) as i:
-        place = w.let(f"getelementptr inbounds i8, ptr {source.address}, i64 {w.multiply(i, row)}")
+        place = w.at("i8", source.address, w.multiply(i, row))
         part = Array(place, source.dims[1:], source.dtype)
         lists.write_record(scope, lists.spot(scope, base, items, i), lists.heap_copy(scope, part))
     return [rows]
@@ -358,14 +352,14 @@ def _stack(scope: Scope, operation: Operation) -> Results:
         if operation in scope.plan.sharing.parts:
             return [Array(base, known, result.type.dtype)]
         home = scope.room(result)
-        copy(w, home.address, base, lists.bytes_in(scope, home))
+        w.copy(home.address, base, scope.bytes_in(home))
         return [home]
     home = scope.room(result)
     row = w.multiply(w.product(dims), bytes_of(home.dtype))
     with w.loop(count) as i:
         item = lists.read(scope, source, i)
-        place = w.let(f"getelementptr inbounds i8, ptr {home.address}, i64 {w.multiply(i, row)}")
-        copy(w, place, item.address, row)  # type: ignore[union-attr]
+        place = w.at("i8", home.address, w.multiply(i, row))
+        w.copy(place, item.address, row)  # type: ignore[union-attr]
     return [home]
 
 
@@ -386,6 +380,7 @@ def _concat(scope: Scope, operation: Operation) -> Results:
     dims[axis] = w.load("i64", total)
     scope.sized(operation, operation.result.type, dims)
     home = scope.room(operation.result)
+    # bytes of what lies behind the axis; a row of the result is made of one block of each item
     inner = w.multiply(w.product(dims[axis + 1 :]), bytes_of(home.dtype))
     whole = w.multiply(dims[axis], inner)
     w.store("i64", 0, total)
@@ -395,8 +390,8 @@ def _concat(scope: Scope, operation: Operation) -> Results:
         part = w.multiply(item.dims[axis], inner)
         before = w.multiply(w.load("i64", total), inner)
         with w.loop(w.product(dims[:axis])) as row:
-            to = w.let(f"getelementptr inbounds i8, ptr {home.address}, i64 {w.add(w.multiply(row, whole), before)}")
-            copy(w, to, w.let(f"getelementptr inbounds i8, ptr {item.address}, i64 {w.multiply(row, part)}"), part)
+            to = w.at("i8", home.address, w.add(w.multiply(row, whole), before))
+            w.copy(to, w.at("i8", item.address, w.multiply(row, part)), part)
         w.store("i64", w.add(w.load("i64", total), item.dims[axis]), total)
     return [home]
 
@@ -432,6 +427,7 @@ def _split(scope: Scope, operation: Operation) -> Results:
         wanted = wanted if kind == "i64" else w.let(f"sext {kind} {wanted} to i64")
         begin = w.load("i64", start)
         scope.fail_if(w.let(f"icmp slt i64 {wanted}, 0"), operation)
+        # (cut to the size twice: a length near 2⁶³ would wrap around, and lengths may add up to more than there is)
         end = w.smaller(w.add(begin, w.smaller(wanted, size)), size)
         w.store("i64", end, start)
         last = w.let(f"icmp eq i64 {i}, {w.subtract(lengths.dims[0], 1)}")
@@ -449,8 +445,8 @@ def _split(scope: Scope, operation: Operation) -> Results:
             _same_size(scope, operation, piece, dims)
         with w.loop(w.product(x.dims[:axis])) as row:
             offset = w.add(w.multiply(row, w.multiply(size, inner)), w.multiply(begin, inner))
-            source = w.let(f"getelementptr inbounds i8, ptr {x.address}, i64 {offset}")
-            copy(w, w.let(f"getelementptr inbounds i8, ptr {piece.address}, i64 {w.multiply(row, part)}"), source, part)
+            source = w.at("i8", x.address, offset)
+            w.copy(w.at("i8", piece.address, w.multiply(row, part)), source, part)
     return [pieces]
 
 
@@ -489,8 +485,7 @@ def spread(scope: Scope, operation: Operation) -> Results:
         inner = w.multiply(w.product(item.dims[axis:]), bytes_of(item.dtype))
         with w.loop(w.product(item.dims[:axis])) as row, w.loop(size) as k:
             to = w.multiply(w.add(w.multiply(row, size), k), inner)
-            copy(w, w.let(f"getelementptr inbounds i8, ptr {copies.address}, i64 {to}"),
-                 w.let(f"getelementptr inbounds i8, ptr {item.address}, i64 {w.multiply(row, inner)}"), inner)  # fmt: skip
+            w.copy(w.at("i8", copies.address, to), w.at("i8", item.address, w.multiply(row, inner)), inner)
         return copies
 
     repeated = mine(scope, operation, lists.cell(scope, lists.items_of(scope, operation.result.type)))
@@ -514,10 +509,11 @@ def _collapse(scope: Scope, operation: Operation) -> Results:
     def one(item: Array, home: Array | None) -> Array:
         dims = (*item.dims[:axis], *item.dims[axis + 1 :])
         total = home or Array(scope.program.allocated(sizes.together(scope, (*dims, bytes_of(item.dtype)))), dims, item.dtype)
-        lists.clear(scope, total)
+        scope.clear(total)
         flat = Array(total.address, (w.product(dims[:axis]), w.product(dims[axis:])), item.dtype)
         kind = MEMORY[name_of(item.dtype)]
         whole = (flat.dims[0], item.dims[axis], flat.dims[1])
+        # the summed axis in the middle: the innermost loop goes along memory, and terms come in NumPy's order
         with w.loop(whole[0]) as i, w.loop(whole[1]) as k, w.loop(whole[2]) as j:
             spot = w.at(kind, flat.address, scope.offset(flat.dims, (i, j)))
             term = w.load(kind, w.at(kind, item.address, scope.offset(whole, (i, k, j))))

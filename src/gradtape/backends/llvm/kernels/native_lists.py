@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gradtape.backends.llvm.kernels.scope import Scope, copy
+from gradtape.backends.llvm.kernels.scope import Scope
 from gradtape.backends.llvm.planning import size_checks as sizes
 from gradtape.backends.llvm.planning.sharing import form
 from gradtape.backends.llvm.planning.values import Array, Items, Lowered, MemorySlot, NativeList, Scalar, UnsupportedError
@@ -105,7 +105,7 @@ def spot(scope: Scope, base: str, items: Items, index: Index) -> str:
     if items.dims == () and items.inner is None:
         return w.at(MEMORY.get(name_of(items.dtype)) or f"[{bytes_of(items.dtype)} x i8]", base, index)
     offset = w.multiply(index, stride(scope, items))
-    return base if offset == 0 else w.let(f"getelementptr inbounds i8, ptr {base}, i64 {offset}")
+    return w.at("i8", base, offset)
 
 
 def item(scope: Scope, items: Items, place: str) -> Lowered:
@@ -123,10 +123,6 @@ def item(scope: Scope, items: Items, place: str) -> Lowered:
 
 def read(scope: Scope, source: NativeList, index: Index) -> Lowered:
     return item(scope, source.items, spot(scope, address(scope, source), source.items, index))
-
-
-def bytes_in(scope: Scope, array: Array) -> Index:
-    return scope.writer.multiply(scope.writer.product(array.dims), bytes_of(array.dtype))
 
 
 def write_record(scope: Scope, place: str, array: Array) -> None:
@@ -183,12 +179,12 @@ def taken_over(scope: Scope, value: Value) -> MemorySlot | NativeList | None:
 def heap_copy(scope: Scope, source: Array) -> Array:
     """A copy in memory of its own; nothing takes no memory."""
     w = scope.writer
-    count = bytes_in(scope, source)
+    count = scope.bytes_in(source)
     # (an allocation of no bytes would have to be freed all the same)
     if count == 0:
         return Array("null", source.dims, source.dtype)
     address = scope.program.allocated(count)
-    copy(w, address, source.address, count)
+    w.copy(address, source.address, count)
     return Array(address, source.dims, source.dtype)
 
 
@@ -231,7 +227,7 @@ def grown(scope: Scope, items: Items, old: str, count: Index, room: Index, wante
         f" i64 {sizes.together(scope, (wanted, *strides(scope, items)))})"
     )
     # out of memory is an error of the call, never a crash
-    scope.program.need(w.let(f"icmp ne ptr {base}, null"))
+    scope.program.no_memory_if(w.let(f"icmp eq ptr {base}, null"))
     return base
 
 
@@ -271,7 +267,7 @@ def copy_list(scope: Scope, source: NativeList, target: NativeList) -> None:
     if target.items.form == "u":
         count, size = length(scope, source), stride(scope, source.items)
         base = room_for(scope, target, count)
-        copy(w, base, address(scope, source), w.multiply(count, size))
+        w.copy(base, address(scope, source), w.multiply(count, size))
         return
     # (its size is told to the routine, which is one for all lists of this form)
     innermost = source.items
@@ -282,7 +278,7 @@ def copy_list(scope: Scope, source: NativeList, target: NativeList) -> None:
         f"call i1 {_copying(scope.program.module, source.items)}"
         f"(ptr %context, ptr {target.state}, ptr {source.state}, i64 {size})"
     )
-    scope.program.need(done)
+    scope.program.no_memory_if(w.let(f"xor i1 {done}, true"))
 
 
 def copied_list(scope: Scope, source: NativeList, type: ListSpec) -> NativeList:
@@ -320,16 +316,11 @@ def _convert_item(scope: Scope, lowered: Lowered, items: Items, place: str) -> N
         write_record(scope, place, heap_copy(scope, lowered))
         return
     home = Array(place, items.dims, items.dtype)
-    clear(scope, home)
+    scope.clear(home)
     # a placeholder, which is never read, may be smaller than the type says
-    fits = w.let(f"icmp eq i64 {bytes_in(scope, lowered)}, {bytes_in(scope, home)}")
+    fits = w.let(f"icmp eq i64 {scope.bytes_in(lowered)}, {scope.bytes_in(home)}")
     with w.when(fits):
-        copy(w, place, lowered.address, bytes_in(scope, home))
-
-
-def clear(scope: Scope, home: Array) -> None:
-    """Zeros."""
-    scope.writer.do(f"call void @llvm.memset.p0.i64(ptr {home.address}, i8 0, i64 {bytes_in(scope, home)}, i1 false)")
+        w.copy(place, lowered.address, scope.bytes_in(home))
 
 
 # -- functions of the module, one for each form
@@ -365,7 +356,7 @@ def _freeing(module: ModuleText, items: Items) -> str:
         with w.when(w.let(f"icmp sgt i64 {w.load('i64', w.at('i64', '%list', 2))}, 0")):
             if items.form != "u":
                 with w.loop(w.load("i64", w.at("i64", "%list", 1))) as i:
-                    place = w.let(f"getelementptr inbounds i8, ptr {base}, i64 {w.multiply(i, _step(items))}")
+                    place = w.at("i8", base, w.multiply(i, _step(items)))
                     if items.inner is not None:
                         w.do(f"call void {_freeing(module, items.inner)}(ptr %context, ptr {place})")
                     else:
@@ -393,11 +384,11 @@ def _copying(module: ModuleText, items: Items) -> str:
         most = w.larger(count, 1)
         base = allocated(w, w.multiply(most, size))
         if items.form == "u":
-            copy(w, base, source, w.multiply(count, size))
+            w.copy(base, source, w.multiply(count, size))
         else:
             with w.loop(count) as i:
                 offset = w.multiply(i, size)
-                old, new = (w.let(f"getelementptr inbounds i8, ptr {start}, i64 {offset}") for start in (source, base))
+                old, new = (w.at("i8", start, offset) for start in (source, base))
                 if items.inner is not None:
                     done = w.let(f"call i1 {_copying(module, items.inner)}(ptr %context, ptr {new}, ptr {old}, i64 %bytes)")
                     with w.when(w.let(f"xor i1 {done}, true")):
@@ -411,7 +402,7 @@ def _copying(module: ModuleText, items: Items) -> str:
                         w.store("i64", n, w.at("i64", new, 1 + k))
                     with w.when(w.let(f"icmp ne i64 {total}, 0")):
                         memory = allocated(w, total)
-                        copy(w, memory, w.load("ptr", old), total)
+                        w.copy(memory, w.load("ptr", old), total)
                         w.store("ptr", memory, new)
         w.store("ptr", base, "%to")
         w.store("i64", count, w.at("i64", "%to", 1))

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from gradtape.backends.llvm.kernels.scope import Note, Scope
+from gradtape.backends.llvm.kernels.native_program import Note
+from gradtape.backends.llvm.kernels.scope import Scope
 from gradtape.backends.llvm.planning.lowering import Lowering
 from gradtape.backends.llvm.planning.values import Array, Flat, Lowered, Place, Scalar
 from gradtape.backends.llvm.planning.writing_out import Maker, native_op
@@ -58,8 +59,7 @@ def _in_range(scope: Scope, operation: Operation) -> list[Lowered]:
     def checked(place: Place) -> str:
         register = scope.element(x, place)
         wide = register if kind == "i64" else w.let(f"{'sext' if is_signed(dtype) else 'zext'} {kind} {register} to i64")
-        below = w.let(f"icmp slt i64 {wide}, 0")
-        moved = w.let(f"select i1 {below}, i64 {w.let(f'add i64 {wide}, {size}')}, i64 {wide}")
+        moved = w.from_end(wide, size)
         outside = w.let(f"icmp uge i64 {moved}, {size}")
         w.store("i1", w.let(f"or i1 {w.load('i1', bad)}, {outside}"), bad)
         safe = w.let(f"select i1 {outside}, i64 0, i64 {moved}")

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gradtape.backends.llvm.kernels.scope import Note, Scope
+from gradtape.backends.llvm.kernels.native_program import Note
+from gradtape.backends.llvm.kernels.scope import Scope
 from gradtape.backends.llvm.planning.lowering import Lowering, always
 from gradtape.backends.llvm.planning.values import Array, Lowered, Scalar
 from gradtape.backends.llvm.runtime.callbacks import NumpyCall, call_python, home_of, is_number, write_callback
@@ -94,17 +95,11 @@ class _Exchange:
 
     def zero(self) -> None:
         """Nothing comes from nobody."""
-        self.scope.program.module.declare("llvm.memset.p0.i64", "void (ptr, i8, i64, i1)")
-        self.w.do(f"call void @llvm.memset.p0.i64(ptr {self.home.address}, i8 0, i64 {self.bytes()}, i1 false)")
+        self.scope.clear(self.home)
 
     def copy(self, home: Array) -> None:
         """The operand, elsewhere."""
-        self.scope.program.module.declare("llvm.memcpy.p0.p0.i64", "void (ptr, ptr, i64, i1)")
-        into, source = home.address, self.given.address
-        self.w.do(f"call void @llvm.memcpy.p0.p0.i64(ptr {into}, ptr {source}, i64 {self.bytes()}, i1 false)")
-
-    def bytes(self) -> Index:
-        return self.w.multiply(self.w.product(self.home.dims), bytes_of(self.home.dtype))
+        self.w.copy(home.address, self.given.address, self.scope.bytes_in(self.home))
 
     def count_done(self) -> None:
         """Whether this operation runs, values decide: what was done is compared when the program ends."""

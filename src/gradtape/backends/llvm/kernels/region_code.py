@@ -13,7 +13,8 @@ from typing import Any
 
 from gradtape.backends.llvm.kernels import native_lists as lists
 from gradtape.backends.llvm.kernels.code import converted
-from gradtape.backends.llvm.kernels.scope import Note, Scope
+from gradtape.backends.llvm.kernels.native_program import Note
+from gradtape.backends.llvm.kernels.scope import Scope
 from gradtape.backends.llvm.planning import ranges
 from gradtape.backends.llvm.planning.carried import (
     Carried,
@@ -70,6 +71,7 @@ def _held(scope: Scope, value: Value) -> Lowered:
 
 def _carried(scope: Scope, operation: Operation) -> list[Carried]:
     sharing, body = scope.plan.sharing, operation.regions["body"]
+    # each question leaves fewer: when all are asked there are arrays of one size, for which two buffers take turns
     carried: list[Carried] = []
     for k, value in enumerate(operation.group("carried")):
         start, param = _held(scope, value), body.group("carried")[k]
@@ -304,14 +306,8 @@ def _stretch(work: int) -> int:
 
 def _poll(scope: Scope) -> None:
     """Ask Python whether Ctrl-C was pressed."""
-    w = scope.writer
-    pending = w.let(f"call i32 {poll(scope.program.module)}()")
-    stop, on = w.label("stop"), w.label("on")
-    w.branch(w.let(f"icmp ne i32 {pending}, 0"), stop, on, f", !prof {scope.program.unlikely()}")
-    w.start(stop)
-    w.store("i32", INTERRUPTED, "%status")
-    w.go("leave")
-    w.start(on)
+    pending = scope.writer.let(f"call i32 {poll(scope.program.module)}()")
+    scope.program.leave_if(scope.writer.let(f"icmp ne i32 {pending}, 0"), INTERRUPTED)
 
 
 def _work(block: Block) -> int:

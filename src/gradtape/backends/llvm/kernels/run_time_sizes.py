@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from gradtape.backends.llvm.kernels.code import converted
 from gradtape.backends.llvm.kernels.kernel_code import Access, loops
-from gradtape.backends.llvm.kernels.scope import Note, Scope
+from gradtape.backends.llvm.kernels.native_program import Note
+from gradtape.backends.llvm.kernels.scope import Scope
 from gradtape.backends.llvm.planning.lowering import Lowering, always, as_recipes, computable, never
 from gradtape.backends.llvm.planning.nests import Level
 from gradtape.backends.llvm.planning.size_checks import MOST
@@ -143,7 +144,7 @@ def _mask_indices(scope: Scope, operation: Operation) -> list[Lowered]:
             w.store("i64", word, w.at("i64", words.address, scope.offset(rows, place)))
             w.store("i64", w.add(w.load("i64", count), _bits(scope, word)), count)
 
-        loops(scope, rows, gather, access, parallel=False)
+        loops(scope, rows, gather, None)
     total = w.load("i64", count)
     homes = []
     for value in operation.results:
@@ -165,9 +166,7 @@ def _mask_indices(scope: Scope, operation: Operation) -> list[Lowered]:
                 scope.store(str(i), home, (at,))
             w.store("i64", w.add(at, 1), count)
 
-    with Access(scope) as access:
-        scope.access = ""
-        loops(scope, rows, note, access, parallel=False)
+    loops(scope, rows, note, None)
     scope.give(words)
     return list(homes)
 

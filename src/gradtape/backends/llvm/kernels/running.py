@@ -15,7 +15,8 @@ from gradtape.backends.llvm.kernels import math_calls as functions
 from gradtape.backends.llvm.kernels.code import Code, converted, kind_of
 from gradtape.backends.llvm.kernels.fold_table import extreme
 from gradtape.backends.llvm.kernels.kernel_code import Access
-from gradtape.backends.llvm.kernels.scope import Note, Scope
+from gradtape.backends.llvm.kernels.native_program import Note
+from gradtape.backends.llvm.kernels.scope import Scope
 from gradtape.backends.llvm.planning.lowering import Lowering, computable
 from gradtape.backends.llvm.planning.values import Array, Flat, Lowered, Scalar
 from gradtape.backends.llvm.runtime.callbacks import write_callback

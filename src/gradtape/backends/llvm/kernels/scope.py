@@ -1,8 +1,7 @@
 """The code of one block: its operations in order, kernels where the plan puts them, memory from the frame.
 
-A `NativeProgram` is what all blocks of one native function share: the writer, the frame, the sizes of symbolic dimensions, the
-operations that call back into Python. A `Scope` is one block written out at one place (a callee or a region may be written
-several times). How single ops are written is said in their records (`lowering.py`).
+A `Scope` is one block written out at one place (a callee or a region may be written several times); what the blocks of a
+function share is in `native_program.py`. How single ops are written is said in their records (`lowering.py`).
 
 One invariant: `values` holds every value of the block that was reached, and memory is given back only after its last use.
 """
@@ -10,16 +9,12 @@ One invariant: `values` holds every value of the block that was reached, and mem
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
+from gradtape.backends.llvm.kernels.native_program import NativeProgram
 from gradtape.backends.llvm.planning import ranges, size_checks as sizes
-from gradtape.backends.llvm.planning.frame import FrameLayout
-from gradtape.backends.llvm.planning.grouping import Kernel
-from gradtape.backends.llvm.planning.lowering import Lowerings
-from gradtape.backends.llvm.planning.plan import BlockPlan, Patterns, fixed_sizes
 from gradtape.backends.llvm.planning.static_arrays import constant_of
 from gradtape.backends.llvm.planning.values import (
     Array,
@@ -34,168 +29,13 @@ from gradtape.backends.llvm.planning.values import (
 )
 from gradtape.backends.llvm.runtime import allocator
 from gradtape.backends.llvm.writing.element_types import MEMORY, REGISTER, bytes_of, name_of
-from gradtape.backends.llvm.writing.ir_text import Index, ModuleText, Writer
-from gradtape.ir.dims import Dim
+from gradtape.backends.llvm.writing.ir_text import Index
 from gradtape.ir.graph import Block, Operation, Value
-from gradtape.ir.polynomial import Opaque
 from gradtape.ir.types import TensorSpec
 
 ON_STACK = 1024  # bytes: smaller arrays of known size are on the stack, where LLVM can keep them in registers
 STACK = 1 << 17  # bytes of the stack that one function may use
 CHAIN = 4  # element operations above one another that are written call in call
-
-
-@dataclass(slots=True)
-class Note:
-    """What `explain` tells about one piece of native code."""
-
-    kind: str  # kernel, product, call of NumPy, loop, branch
-    ops: tuple[str, ...]
-    loc: Any
-    detail: str = ""
-
-
-@dataclass(slots=True, kw_only=True)
-class Tables:
-    """How ops are written, and the writers that stand above a scope; filled in by `table.py`."""
-
-    lowerings: Lowerings
-    patterns: Patterns
-    kernel: Callable[[Scope, Kernel], None]
-    fill: Callable[[Scope, Value, Array], None]  # the elements of a recipe, to memory
-    callback: Callable[[Scope, Operation], list[Lowered]]
-    failure: Callable[[Scope, Operation], None]  # have Python raise what an operation raises
-    free_list: Callable[[Scope, NativeList], None]
-
-
-class NativeProgram:
-    """What the blocks of one native function share."""
-
-    def __init__(self, module: ModuleText, name: str, tables: Tables) -> None:
-        self.module = module
-        params = ", ".join([f"ptr noalias %{each}" for each in ("context", "arguments", "results", "frame")])
-        # inlined into its one caller it would be compiled twice
-        self.writer = Writer(module, name, params, attributes="noinline nounwind")
-        self.tables, self.frame = tables, FrameLayout()
-        self.sizes: dict[str, Index] = {}  # of symbols
-        self.calls: list[Any] = []  # callbacks.NumpyCall, by number: operations that call back into Python
-        self.notes: list[Note] = []
-        self.checks: list[Operation | None] = []  # operations that may fail natively, by number
-        self._plans: dict[Block, BlockPlan] = {}
-        self.fixed: frozenset[str] = frozenset()  # the symbols of the parameters of the function being written
-        self.stack = 0  # bytes used of it
-        self.effects = False  # whether the program does something that must not happen twice
-        self.exchanges: Any = None  # distribute: what it exchanges with other ranks
-        self.loops: list[Any] = []  # ranges.LoopFacts: counted loops around what is being written
-        self.wide: dict[str, Index] = {}  # registers of 32 bits that are also known as 64-bit numbers
-        self.modular: dict[str, Index] = {}  # the same, before they wrapped around: see `ranges.py`
-
-    def plan(self, block: Block, known: frozenset[str] = frozenset()) -> BlockPlan:
-        plan = self._plans.get(block)
-        if plan is None:
-            plan = self._plans[block] = BlockPlan(
-                block, self.tables.lowerings, self.tables.patterns, self.plan, self.function, self.fixed, known
-            )
-        return plan
-
-    def function(self, block: Block) -> BlockPlan:
-        """The plan of a block that is called: its sizes are those of its parameters."""
-        before, self.fixed = self.fixed, fixed_sizes(block)
-        plan = self.plan(block)
-        self.fixed = before
-        return plan
-
-    # --- sizes
-
-    def index(self, size: Any) -> Index:
-        """A dimension as an operand."""
-        if not isinstance(size, Dim):
-            return int(size)
-        total: Index = 0
-        w = self.writer
-        for monomial, factor in size._terms:
-            term: Index = factor
-            for atom in monomial:
-                term = w.multiply(term, self._opaque(atom) if isinstance(atom, Opaque) else self.index_of_symbol(atom))
-            total = w.add(total, term)
-        return total
-
-    def index_of_symbol(self, name: str) -> Index:
-        if name not in self.sizes:
-            raise UnsupportedError(f"no value of the program has the dimension {name}")
-        return self.sizes[name]
-
-    def _opaque(self, atom: Opaque) -> Index:
-        w = self.writer
-        a, b = self.index(atom.left), self.index(atom.right)
-        if atom.kind == "max":
-            return w.larger(a, b)
-        if atom.kind == "min":
-            return w.smaller(a, b)
-        b = w.larger(b, 1)  # whether a size is none is checked where it matters; a division by it must not end the process
-        below = w.let(f"icmp slt i64 {a}, 0")  # rounds down, as Python does
-        remainder = w.let(f"srem i64 {a}, {b}")
-        odd = w.let(f"icmp ne i64 {remainder}, 0")
-        down = w.let(f"and i1 {below}, {odd}")
-        if atom.kind == "%":
-            return w.let(f"add i64 {remainder}, {w.let(f'select i1 {down}, i64 {b}, i64 0')}")
-        quotient = w.let(f"sdiv i64 {a}, {b}")
-        return w.let(f"sub i64 {quotient}, {w.let(f'zext i1 {down} to i64')}")
-
-    def dims(self, shape: Sequence[Any]) -> tuple[Index, ...]:
-        return tuple([self.index(size) for size in shape])
-
-    def bind(self, type: Any, dims: Sequence[Index]) -> None:
-        """Symbols that a value is the first to have get their sizes from it."""
-        for size, dim in zip(type.shape, dims, strict=True):
-            if isinstance(size, Dim) and size.name is not None and size.name not in self.sizes:
-                self.sizes[size.name] = dim
-
-    # --- failures
-
-    def fail_if(self, flag: str, operation: Operation | None) -> None:
-        """Leave the function with the number of this operation if the flag is set."""
-        w = self.writer
-        bad, good = w.label("bad"), w.label("good")
-        w.branch(flag, bad, good, f", !prof {self.unlikely()}")
-        w.start(bad)
-        w.store("i32", self.check(operation), "%status")
-        w.go("leave")
-        w.start(good)
-
-    def check(self, operation: Operation | None) -> int:
-        """The number by which a failing operation is known."""
-        self.checks.append(operation)
-        return len(self.checks)
-
-    def allocated(self, count: Index) -> str:
-        """New memory until it is released; the call ends if there is none."""
-        w = self.writer
-        address = w.let(f"call ptr {allocator.allocate(self.module)}(ptr %context, i64 {count})")
-        self.need(w.let(f"icmp ne ptr {address}, null"))
-        return address
-
-    def need(self, flag: str) -> None:
-        """End the call for lack of memory unless the flag is set."""
-        w = self.writer
-        none, some = w.label("none"), w.label("some")
-        w.branch(flag, some, none, f", !prof {self.likely()}")
-        w.start(none)
-        w.store("i32", allocator.NO_MEMORY, "%status")
-        w.go("leave")
-        w.start(some)
-
-    def likely(self) -> str:
-        return self.module_node("likely", '!{!"branch_weights", i32 100000, i32 1}')
-
-    def unlikely(self) -> str:
-        return self.module_node("unlikely", '!{!"branch_weights", i32 1, i32 100000}')
-
-    def module_node(self, key: str, text: str) -> str:
-        nodes: dict[str, str] = self.module.__dict__.setdefault("nodes", {})
-        if key not in nodes:
-            nodes[key] = self.module.metadata(text)
-        return nodes[key]
 
 
 class Scope:
@@ -226,8 +66,11 @@ class Scope:
             self.values[value] = lowered
             if isinstance(lowered, Array) and isinstance(value.type, TensorSpec):
                 self.program.bind(value.type, lowered.dims)
+        # before anything is written: whoever makes a result makes it in its place then, and nothing is copied at the end
         for k, home in (homes or {}).items():
             self.want(k, home)
+        # memory goes back right after its last use, so that what follows can have it: the frame stays as small as what lives at
+        # once
         ends: dict[int, list[Value]] = {}
         for value, place in self.plan.last.items():
             ends.setdefault(place, []).append(value)
@@ -242,6 +85,7 @@ class Scope:
             if outermost:
                 self.writer.seam()
             wanted = (homes or {}).get(k)
+            # a result that is still a recipe is written now, and straight to where the block around wants it
             if wanted is None and isinstance(self.values[value], Lazy):
                 wanted = self.homes.get(value)
                 if wanted is not None:
@@ -272,6 +116,7 @@ class Scope:
         if kernel is not None:
             sizes.check(self, kernel)
             tables.kernel(self, kernel)
+        # written by its kernel, here or elsewhere in the block
         if operation in self.plan.roots:
             return
         if kind == "element":
@@ -283,6 +128,7 @@ class Scope:
             self.values[operation.result] = Array(source.address, self.dims(operation.result), operation.result.type.dtype)
         elif kind != "absorbed":
             special = self.plan.special.get(operation)
+            # what has no native form, or sizes that only its `impl` finds out, is done by Python
             write = special.write if special is not None else self.plan.lowering(operation).memory
             if write is None or operation in self.plan.unsized:
                 write = tables.callback
@@ -304,6 +150,7 @@ class Scope:
 
     def early(self, value: Value) -> None:
         """Compute a value of rank 0 now, if it is one that can be and was not yet; what it is made of before."""
+        # not by recursion: a chain of numbers may be longer than Python's stack
         stack = [value]
         while stack:
             operation = stack[-1].producer
@@ -326,6 +173,8 @@ class Scope:
 
     def fail_if(self, flag: str, operation: Operation) -> None:
         """Leave the program if the flag is set, for an error of an operation."""
+        # Without effects, Python runs the call again and raises the error in its own words. What has printed or drawn must not
+        # do so twice: there the operation's error is raised from here.
         if not self.program.effects:
             self.program.fail_if(flag, operation)
             return
@@ -380,19 +229,26 @@ class Scope:
     def take(self, count: Index) -> MemorySlot:
         """Memory until it is given back."""
         w = self.writer
+        # Sizes of the run are allocated; small arrays are on the stack; all others have a place in the frame, which is one
+        # piece of memory for the whole call.
         if not isinstance(count, int):
             return MemorySlot(None, count, self.program.allocated(count))
         if count <= ON_STACK and self.program.stack + count <= STACK:
             self.program.stack += count
             return MemorySlot(-1, count, w.cell("i8", max(count, 1), 32))
+        # (the address is computed once, at the start of the function: it never changes)
         offset = self.program.frame.take(count)
         return MemorySlot(offset, count, w.early(f"getelementptr inbounds i8, ptr %frame, i64 {offset}"))
 
-    def give(self, slot: MemorySlot | NativeList) -> None:
+    def give(self, slot: MemorySlot | NativeList | None) -> None:
+        """Give memory back, if any was taken."""
         if isinstance(slot, NativeList):
             self.program.tables.free_list(self, slot)
+        elif slot is None:
+            return
         elif slot.offset is None:
             self.writer.do(f"call void {allocator.release(self.program.module)}(ptr %context, ptr {slot.address})")
+        # (a place on the stack stays what it is)
         elif slot.offset >= 0:
             self.program.frame.give(slot.offset, slot.bytes)  # type: ignore[arg-type]
 
@@ -443,8 +299,15 @@ class Scope:
         if not isinstance(lowered, Array):
             raise UnsupportedError("a value that is not in memory")
         if lowered.address != home.address:
-            copy(w, home.address, lowered.address, w.multiply(w.product(lowered.dims), bytes_of(lowered.dtype)))
+            w.copy(home.address, lowered.address, self.bytes_in(lowered))
         return Array(home.address, lowered.dims, lowered.dtype)
+
+    def bytes_in(self, array: Array) -> Index:
+        return self.writer.multiply(self.writer.product(array.dims), bytes_of(array.dtype))
+
+    def clear(self, home: Array) -> None:
+        """Zeros everywhere."""
+        self.writer.clear(home.address, self.bytes_in(home))
 
     # --- elements
 
@@ -474,7 +337,9 @@ class Scope:
         lowered = self.find(value)
         if isinstance(lowered, Scalar):
             return lowered.register
+        # with the class: a flat index and an index into an array of rank 1 look alike and mean different places
         key = (value, place.__class__, *place)
+        # what an outer loop has computed holds in the loops inside of it
         for known in reversed(self._seen):
             if key in known:
                 return known[key]
@@ -506,6 +371,7 @@ class Scope:
                 if below not in seen:
                     seen.add(below)
                     stack.append(below)
+        # few are written where they are used; of many, each would be one more call of Python's in the one before it
         if len(order) < CHAIN:
             return
         plan = self.plan
@@ -580,16 +446,12 @@ class Scope:
             return register
         if kind == "uint64":
             return self.writer.let(f"call i64 @llvm.umin.i64(i64 {register}, i64 {2**63 - 1})")
+        # the same number with 64 bits may be there already, from before it was cut to 32
         known = ranges.wide(self, value)
         if known is not None and register not in self.program.modular:
             return known
         how = "sext" if kind.startswith("int") else "zext"
         return self.writer.let(f"{how} {REGISTER[kind]} {register} to i64")
-
-
-def copy(writer: Writer, to: str, source: str, count: Index) -> None:
-    """Bytes from one place to another that does not overlap it."""
-    writer.do(f"call void @llvm.memcpy.p0.p0.i64(ptr {to}, ptr {source}, i64 {count}, i1 false)")
 
 
 def _is_whole(result: Any, buffer: Any) -> bool:

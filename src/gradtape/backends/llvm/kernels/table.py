@@ -24,7 +24,7 @@ from gradtape.backends.llvm.kernels import (
     value_checks,
     writes,
 )
-from gradtape.backends.llvm.kernels.scope import Tables
+from gradtape.backends.llvm.kernels.native_program import Tables
 from gradtape.backends.llvm.planning import complex_parts
 from gradtape.backends.llvm.planning.lowering import Lowerings
 from gradtape.backends.llvm.products import convolution, product_code, systems

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from gradtape.backends.llvm.kernels.code import Code
 from gradtape.backends.llvm.kernels.kernel_code import Access
-from gradtape.backends.llvm.kernels.scope import Note, Scope
+from gradtape.backends.llvm.kernels.native_program import Note
+from gradtape.backends.llvm.kernels.scope import Scope
 from gradtape.backends.llvm.planning.lowering import Lowering
 from gradtape.backends.llvm.planning.values import Flat, Lowered, Scalar
 from gradtape.backends.llvm.runtime.callbacks import write_callback

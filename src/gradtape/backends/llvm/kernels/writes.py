@@ -20,9 +20,9 @@ from gradtape.backends.llvm.kernels import keys
 from gradtape.backends.llvm.kernels.code import Code, converted, plain_sum
 from gradtape.backends.llvm.kernels.formulas import maximum, minimum
 from gradtape.backends.llvm.kernels.kernel_code import Access, loops
-from gradtape.backends.llvm.kernels.native_lists import clear
+from gradtape.backends.llvm.kernels.native_program import Note
 from gradtape.backends.llvm.kernels.reads import key_of
-from gradtape.backends.llvm.kernels.scope import Note, Scope
+from gradtape.backends.llvm.kernels.scope import Scope
 from gradtape.backends.llvm.planning.lowering import Lowering, Lowerings, computable, never
 from gradtape.backends.llvm.planning.nests import Level
 from gradtape.backends.llvm.planning.plan import Special
@@ -120,7 +120,7 @@ def _put(scope: Scope, operation: Operation) -> list[Lowered]:
     scope.sized(operation, operation.result.type, _sizes(scope, operation))
     home = scope.room(operation.result)
     # zeros first, all of it: what the key leaves out cannot be said as loops
-    clear(scope, home)
+    scope.clear(home)
     _write(scope, operation, home)
     return [home]
 
@@ -159,7 +159,8 @@ def _write(scope: Scope, operation: Operation, target: Array) -> None:
     scope.program.notes.append(Note("kernel", (operation.op.name,), operation.loc, "at places"))
     with Access(scope) as access:
         # two threads must not write to one place
-        loops(scope, mapping.dims, lambda place: one(place, access.reading, access.writing), access, not mapping.repeats)
+        apart = None if mapping.repeats else access
+        loops(scope, mapping.dims, lambda place: one(place, access.reading, access.writing), apart)
 
 
 def _broadcast(scope: Scope, operation: Operation, dims: Sequence[Index], value: Value) -> keys.Reader:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gradtape.backends.llvm.kernels import native_lists as lists
-from gradtape.backends.llvm.kernels.scope import Scope, copy
+from gradtape.backends.llvm.kernels.scope import Scope
 from gradtape.backends.llvm.planning.values import Array, Lowered, MemorySlot, NativeList, Scalar
 from gradtape.backends.llvm.runtime.allocator import release
 from gradtape.backends.llvm.writing.element_types import REGISTER, name_of
@@ -72,12 +72,12 @@ class InTwoBuffers(Carried):
         super().__init__(scope, start)
         w = self.writer
         self.dims, self.dtype = start.dims, start.dtype
-        self.bytes = lists.bytes_in(scope, start)
+        self.bytes = scope.bytes_in(start)
         # `taken`: nobody needs the start afterwards, so its own memory is the first of the two
         self.slots = [scope.take(self.bytes) for _ in range(1 if taken else 2)]
         first = start.address if taken else self.slots[1].address
         if not taken:
-            copy(w, first, start.address, self.bytes)
+            w.copy(first, start.address, self.bytes)
         self.cells = [w.cell("ptr"), w.cell("ptr")]
         for cell, address in zip(self.cells, (first, self.slots[0].address), strict=True):
             w.store("ptr", address, cell)
@@ -96,7 +96,7 @@ class InTwoBuffers(Carried):
             return lambda: None
         # the memory is freed, or used again, at the end of the iteration
         if lowered.address != home and not self._in_one_of_both(inner, result):
-            copy(w, home, lowered.address, self.bytes)
+            w.copy(home, lowered.address, self.bytes)
             lowered = self.home
         address = lowered.address
         # a branch may have left it in either: which of both is free then is known at run time only
@@ -116,6 +116,7 @@ class InTwoBuffers(Carried):
         return given <= {mine} and len(own) <= 1 and own <= inner.settled
 
     def end(self, value: Value) -> Lowered:
+        # both buffers live on: which of them has the result is known only at run time
         for slot in self.slots:
             self.scope.own(value, slot)
         return self.read()
@@ -146,6 +147,7 @@ class OnHeap(Carried):
 
     def advance(self, inner: Scope, result: Value, lowered: Lowered) -> Step:
         assert isinstance(lowered, Array)
+        # given back as it came: it stays where it is, and stays owned by whom it was
         if inner.plan.buffers(result) == {inner.block.group("carried")[inner.block.results.index(result)]}:
             return lambda: None
         # what the iteration made for itself is taken over; anything else lives in memory that others will free

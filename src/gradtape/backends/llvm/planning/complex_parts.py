@@ -121,6 +121,7 @@ class PartsMaker(Maker):
             re = self._as(value, real)
             return re, self(ZEROS_LIKE, re, dtype=real)
         key = ("parts", value)
+        # once for each value: chains of complex arithmetic hand on their parts, and never look into the array between
         if key not in self.scope.memory:
             lanes = self(PARTS, value)
             self.scope.memory[key] = tuple(self(GETITEM, lanes, key=(Ellipsis, k)) for k in (0, 1))
@@ -138,6 +139,7 @@ class PartsMaker(Maker):
 
     def product(self, a: Pair, b: Pair, op: Op = MULTIPLY, **attrs: Any) -> Pair:
         """(a + ib)(c + id) = ac - bd + i(ad + bc)."""
+        # four real products, for matrices too: the form with three loses digits where the parts cancel
         rr, ii, ri, ir = (self(op, x, y, **attrs) for x, y in ((a[0], b[0]), (a[1], b[1]), (a[0], b[1]), (a[1], b[0])))
         return self(SUBTRACT, rr, ii), self(ADD, ri, ir)
 
@@ -162,6 +164,7 @@ class PartsMaker(Maker):
             re, im = self(ABS, a[0]), self(ABS, a[1])
             large, small = self.chosen(self(GREATER_EQUAL, re, im), (re, im), (im, re))
             one = self.number(1.0, large)
+            # (0 / 0 would be NaN where |0| is 0)
             ratio = self(DIVIDE, small, self(WHERE, self.is_zero(a), one, large))
             size = self(MULTIPLY, large, self(SQRT, self(ADD, self(SQUARE, ratio), one)))
         return self(WHERE, self.both(LOGICAL_OR, IS_INF, a), self.number(np.inf, size), size)
@@ -195,6 +198,7 @@ _IN_PLACE = {TWINS[op] for op in (UPDATE, UPDATE_AT, ADD_AT)}
 def _changed(parts: PartsMaker, twin: Op, operands: Sequence[Value], attrs: dict[str, Any]) -> Value | None:
     """A change in place is one of the memory that both parts have."""
     target, value, *indices = operands
+    # (a real value, or one of another precision, has no such parts: NumPy converts it)
     if value.type.dtype != target.type.dtype:
         return None
     key = attrs["key"]
@@ -219,6 +223,7 @@ def _contraction(parts: PartsMaker, a: Pair, b: Pair, *, equation: str) -> Pair:
 
 
 def _masked_product(parts: PartsMaker, ct: Pair, p: Pair) -> Pair:
+    # 0 · ∞ is 0 in a masked lane: the partial is cleared where no cotangent comes, not the product
     dead = parts(LOGICAL_AND, parts.is_zero(ct), parts(LOGICAL_NOT, parts.both(LOGICAL_AND, IS_FINITE, p)))
     zero = parts.number(0.0, p[0])
     return parts.product(ct, parts.chosen(dead, (zero, zero), p))
@@ -235,6 +240,7 @@ def _quotient(parts: PartsMaker, a: Pair, b: Pair) -> Pair:
     real = parts(MULTIPLY, parts(ADD, x, parts(MULTIPLY, y, ratio)), scale)
     turned = parts(MULTIPLY, parts(SUBTRACT, y, parts(MULTIPLY, x, ratio)), scale)
     imaginary = parts(WHERE, first, turned, parts(NEGATIVE, turned))
+    # as NumPy divides by zero: each part by it, which gives infinities with their signs and not what the formula makes of 0 / 0
     by_zero = parts(DIVIDE, a[0], size), parts(DIVIDE, a[1], size)
     return parts.chosen(parts.is_zero(b), by_zero, (real, imaginary))
 
@@ -294,6 +300,7 @@ def _test(op: Op, test: Op) -> Rule:
 
     def rule(parts: PartsMaker, result: Any, /, *operands: Value) -> Value | None:
         kinds = {value.type.dtype.name for value in operands}
+        # (left to NumPy, which knows the wider of two precisions)
         if len(kinds) > 1:
             return None
         return parts.both(op, test, *(parts.of(value, _REAL_OF[value.type.dtype.name]) for value in operands))

@@ -34,6 +34,7 @@ class FrameLayout:
     def give(self, offset: int, count: int) -> None:
         count = max(ALIGN, -(-count // ALIGN) * ALIGN)
         merged: list[tuple[int, int]] = []
+        # neighbours become one piece again, or large arrays would find no place among small free ones
         for start, bytes in sorted([*self.free, (offset, count)]):
             if merged and merged[-1][0] + merged[-1][1] == start:
                 merged[-1] = (merged[-1][0], merged[-1][1] + bytes)

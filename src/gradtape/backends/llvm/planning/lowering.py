@@ -98,6 +98,7 @@ class Lowerings(dict[Op, Lowering]):
     def __init__(self, *tables: Mapping[Op, Lowering]) -> None:
         super().__init__()
         for table in tables:
+            # two records of one op would be decided by the order of imports
             twice = [op.name for op in table if op in self]
             if twice:
                 raise TypeError(f"written in two places: {', '.join(twice)}")

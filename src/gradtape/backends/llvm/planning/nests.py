@@ -57,6 +57,7 @@ class Access:
         nodes = [parallel, *([_vectors_only(self.scope)] if _is_long(count, 1) else [])]
         if whole:
             nodes.append(_no_unrolling(self.scope))
+        # without a mask, what does not fill a vector is done one by one: of a short loop that may be most of it
         short = isinstance(count, int) and MASKED < count < UNROLLED and count % MASKED > 0
         if (masked or short) and machine.vector_bytes() == 64:
             nodes.append(self.scope.program.module_node("masked", '!{!"llvm.loop.vectorize.predicate.enable", i1 1}'))
@@ -101,17 +102,19 @@ class Level:
         self.scope.leave()
 
 
-def loops(scope: Scope, dims: Sequence[Index], body: Any, access: Access, parallel: bool = True, masked: bool = False) -> None:
-    """A plain nest; the innermost loop has the metadata of the access, unless iterations may meet at one place."""
+def loops(scope: Scope, dims: Sequence[Index], body: Any, access: Access | None, masked: bool = False) -> None:
+    """A plain nest; the innermost loop has the metadata of the access, which is None where iterations may meet at one place."""
     place: list[Index] = []
 
     def level(d: int) -> None:
         if d == len(dims):
             body(tuple(place))
             return
-        last = d == len(dims) - 1
-        rest = scope.writer.product(dims[d + 1 :])
-        extra = access.loop(dims[d], masked=masked) if last and parallel else rolled(scope, dims[d], rest)
+        # only the innermost loop is vectorised, so only there does LLVM have to know that nothing overlaps
+        if access is not None and d == len(dims) - 1:
+            extra = access.loop(dims[d], masked=masked)
+        else:
+            extra = rolled(scope, dims[d], scope.writer.product(dims[d + 1 :]))
         with scope.writer.loop(dims[d], extra=extra) as counter, Level(scope):
             place.append(counter)
             level(d + 1)

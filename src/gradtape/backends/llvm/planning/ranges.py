@@ -184,15 +184,12 @@ def inside(scope: Any, operation: Operation, index: Index, size: Index, modular:
         for least, most in sorted(narrow, key=repr):
             _require_at_least(frame, operation, least, -INT32)
             _require_at_least(frame, operation, most.times(-1), 1 - INT32)
-    if not counts_back:
-        return index
-    w = scope.writer
-    below = w.let(f"icmp slt i64 {index}, 0")
-    return str(w.let(f"select i1 {below}, i64 {w.add(index, size)}, i64 {index}"))
+    return str(scope.writer.from_end(index, size)) if counts_back else index
 
 
 def _require_at_least(frame: LoopFacts, operation: Operation, number: Sum, least: int) -> None:
     w: Writer = frame.program.writer
+    # one check for all accesses at the same place
     if (number, least) in frame.seen:
         return
     frame.seen.add((number, least))

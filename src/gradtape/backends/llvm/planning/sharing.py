@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from gradtape.backends.llvm.writing.element_types import is_native
 from gradtape.ir.dims import Dim, symbols_in
-from gradtape.ir.graph import Block, Operation, Value
+from gradtape.ir.graph import Operation, Value
 from gradtape.ir.types import ListSpec
 from gradtape.ops.lists import LIST_GET
 from gradtape.ops.structured import CALL, COND, CUSTOM, SCAN, WHILE
@@ -102,12 +102,6 @@ class Sharing:
         types = (loop.group("carried")[k].type, param.type, result.type, loop.results[k].type)
         fixed = self._plan.fixed
         return self._plan.nested(body).buffers(result) == {param} and len({form(type, fixed) for type in types}) == 1
-
-    def passes(self, cond: Operation, k: int) -> bool:
-        """Whether a branch may give memory of an input as result k: then not all of it is the result's own."""
-        if isinstance(cond.results[k].type, ListSpec):
-            return not self._has_own(cond, k)
-        return any(self._plan.nested(block).sharing.source(k)[0] for block in cond.regions.values())
 
     def _has_own(self, cond: Operation, k: int) -> bool:
         """Whether a branch may give other memory than that of inputs as result k."""
@@ -255,6 +249,3 @@ def given_back(plan: BlockPlan, k: int) -> int | None:
         return None
     same = form(result.type, plan.fixed) == form(plan.block.params[params[0]].type, plan.fixed)
     return params[0] if same else None
-
-
-__all__ = ["Block", "Sharing", "changes_size", "form", "given_back", "has_memory"]

@@ -62,9 +62,9 @@ def together(scope: Any, factors: Sequence[Index]) -> Index:
     count: Index = w.product(factors)
     if isinstance(count, int):
         if count > MOST:
-            scope.program.need("false")
+            scope.program.no_memory_if("true")
         return min(count, MOST)
-    scope.program.need(w.let(f"fcmp ole double {_product(scope, factors)}, {float(MOST):e}"))
+    scope.program.no_memory_if(w.let(f"fcmp ugt double {_product(scope, factors)}, {float(MOST):e}"))
     return count
 
 
@@ -84,6 +84,6 @@ def _product(scope: Any, factors: Sequence[Index]) -> str:
 def _fail(scope: Any, flag: str, operation: Operation | None) -> None:
     """The reference says that it is too much; where it cannot run the operation by itself, there is no memory for it."""
     if operation is None or operation.regions or scope.program.effects:
-        scope.program.need(scope.writer.let(f"xor i1 {flag}, true"))
+        scope.program.no_memory_if(flag)
     else:
         scope.fail_if(flag, operation)

@@ -52,6 +52,7 @@ def expanded(block: Block, table: Lowerings) -> Block:
                     inside.append(operation)
                     values = scope.inline(body, operands, [value.type for value in operation.results])
                     inside.pop()
+        # inside an expansion everything goes through the maker: what two of them have in common is one operation
         if values is None and inside:
             values = [make(operation.op, *operands, **operation.attrs)]
         if values is None:

@@ -39,6 +39,7 @@ class BlasSource:
 @lru_cache(maxsize=1)
 def source() -> BlasSource:
     """The library of this process; its functions are known to native code afterwards."""
+    # NumPy's own first: it is loaded already, and two libraries would have two pools of threads for the same cores
     library = _numpy() or _scipy()
     for name, address in library.addresses.items():
         machine.symbol(f"gt_{name}", address)
@@ -59,6 +60,7 @@ def _numpy() -> BlasSource | None:
                 }
             except (OSError, AttributeError):
                 continue
+            # (not every build has LAPACK's names: then systems call NumPy)
             for name in SYSTEMS.values():
                 if (solver := getattr(library, f"scipy_{name}_{suffix}", None)) is not None:
                     addresses[name] = ctypes.cast(solver, ctypes.c_void_p).value or 0

@@ -145,6 +145,7 @@ def chosen(axes: Sequence[Axis]) -> Choice:
         for axis in (m, k):
             if axis is not None and _is_apart(axis):
                 total //= 4
+        # (either rows or columns must lie densely, or packing reads a cache line for each element)
         dense_a = m is None or k is None or is_one(m.a) or is_one(k.a)
         dense_b = k is None or n is None or is_one(k.b) or is_one(n.b)
         # The kernels write rows of c densely: along n, or, with the operands in each other's places (cᵀ = bᵀaᵀ), along m.

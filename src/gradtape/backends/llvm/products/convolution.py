@@ -13,13 +13,14 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from gradtape.backends.llvm.kernels.kernel_code import Access, loops, rolled
-from gradtape.backends.llvm.kernels.scope import Note, Scope
+from gradtape.backends.llvm.kernels.native_program import Note
+from gradtape.backends.llvm.kernels.scope import Scope
 from gradtape.backends.llvm.planning.layouts import dense
 from gradtape.backends.llvm.planning.lowering import Lowering
 from gradtape.backends.llvm.planning.values import Array, Layout, Lowered, MemorySlot
 from gradtape.backends.llvm.products import depthwise
 from gradtape.backends.llvm.products.contractions import Axis, tidy
-from gradtape.backends.llvm.products.product_code import Matrix, Operand, clear, operand, product
+from gradtape.backends.llvm.products.product_code import Matrix, Operand, operand, product
 from gradtape.backends.llvm.runtime.callbacks import write_callback
 from gradtape.backends.llvm.writing.element_types import MEMORY, bytes_of, is_float, name_of
 from gradtape.backends.llvm.writing.ir_text import Index
@@ -96,18 +97,14 @@ class Padded:
             for first, count in ((0, low[k]), (low[k] + sizes[k], space[k] - low[k] - sizes[k])):
                 if count:
                     to = w.at(kind, address, w.add(start, w.multiply(first, steps[k + 2])))
-                    bytes_ = w.multiply(w.multiply(count, steps[k + 2]), bytes_of(value.type.dtype))
-                    w.do(f"call void @llvm.memset.p0.i64(ptr {to}, i8 0, i64 {bytes_}, i1 false)")
+                    w.clear(to, w.multiply(w.multiply(count, steps[k + 2]), bytes_of(value.type.dtype)))
+            # along an axis without borders behind it there is nothing left to clear
             if any(space[j] != sizes[j] for j in range(k + 1, len(space))):
                 with w.loop(sizes[k], extra=rolled(scope, sizes[k], "")) as i:
                     axis(k + 1, [*place, w.add(i, low[k])])
 
         with w.loop(index(outer[0]), extra=rolled(scope, "", "")) as group, w.loop(index(outer[1])) as n:
             axis(0, [group, n])
-
-    def close(self) -> None:
-        if self.slot is not None:
-            self.scope.give(self.slot)
 
 
 def _moved(scope: Scope, given: Operand, offset: Any) -> Operand:
@@ -157,7 +154,7 @@ def _product_of_windows(scope: Scope, operation: Operation, positions: Value, ta
     axes += [axis(groups, source.group, p[-1] * many, t[-1] * many), axis(own, a[-1], None, t[-2])]
     axes += [axis(many, None, p[-1], t[-1])]
     product(scope, operation, tidy(axes), source.operand, factor, home)
-    source.close()
+    scope.give(source.slot)
     return [home]
 
 
@@ -208,7 +205,7 @@ def _conv_input(scope: Scope, operation: Operation) -> list[Lowered]:
     a, b, c = cts.steps, dense((groups, *kernel, many, own)), dense(result.type.shape)
     # positions between windows (stride above the filter's size) get nothing
     if any(not p.taps for along in phases for p in along):
-        clear(scope, home)
+        scope.clear(home)
     for chosen in itertools.product(*phases):
         if not all(p.taps for p in chosen):
             continue  # no window meets these
@@ -223,7 +220,7 @@ def _conv_input(scope: Scope, operation: Operation) -> list[Lowered]:
         to = sum(p.start * c[k + 1] for k, p in enumerate(chosen))
         part = Array(scope.writer.at(MEMORY[name_of(home.dtype)], home.address, scope.program.index(to)), home.dims, home.dtype)
         product(scope, operation, tidy(axes), _moved(scope, cts.operand, start), _moved(scope, filters, first), part)
-    cts.close()
+    scope.give(cts.slot)
     scope.give(slot)
     return [home]
 
@@ -233,10 +230,7 @@ def _backwards(scope: Scope, value: Value, kernel: Ints, groups: int) -> tuple[M
     w, dtype = scope.writer, value.type.dtype
     own, many = value.type.shape[-2], value.type.shape[-1] // groups
     shape = (groups, *kernel, many, own)
-    count = bytes_of(dtype)
-    for size in shape:
-        count *= size
-    slot = scope.take(count)
+    slot = scope.take(bytes_of(dtype) * math.prod(shape))
     given, kind = operand(scope, value), MEMORY[name_of(dtype)]
     steps, index = given.layout.steps, scope.program.index
     with Access(scope) as access:
@@ -276,6 +270,7 @@ def _task(
     weights = operation.result if operation.op is CONV_FILTER else operation.operands[1]
     kernel = tuple(weights.type.shape)[:-2]
     words: list[Index] = [index(of.type.shape[0]), index(weights.type.shape[-1])]
+    # missing axes are in front, of one element each: the last axis is the one that runs are made along
     words += [1, 1, 1, 1, 1, 0, 1] * (depthwise.AXES - len(kernel))
     for k, taps in enumerate(kernel):
         stride, dilation, low = attrs["strides"][k], attrs["dilations"][k], index(attrs["padding"][k][0])
@@ -302,8 +297,7 @@ def _depthwise(scope: Scope, operation: Operation) -> list[Lowered]:
     weights = scope.memory(filters).address
     cell = _task(scope, operation, source, weights, home.address, "null", x, operation.result, back=False)
     _run(scope, operation, "gt_depthwise", cell)
-    if slot is not None:
-        scope.give(slot)
+    scope.give(slot)
     return [home]
 
 
@@ -317,8 +311,7 @@ def _depthwise_filter(scope: Scope, operation: Operation) -> list[Lowered]:
     cell = _task(scope, operation, source, home.address, cts, parts.address, x, y, back=False)
     _run(scope, operation, "gt_depthwise_filter", cell)
     scope.give(parts)
-    if slot is not None:
-        scope.give(slot)
+    scope.give(slot)
     return [home]
 
 

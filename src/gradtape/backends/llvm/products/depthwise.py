@@ -117,6 +117,7 @@ class Depthwise:
             body(c, VECTORS, None)
         with f.loop(whole, most, self.lanes) as c:
             body(c, 1, None)
+        # (a mask and not a loop of single channels: the last ones take as long as a whole vector, not as several)
         with f.if_(whole < channels):
             body(whole, 1, first_lanes(f, self.vector, channels - whole))
 

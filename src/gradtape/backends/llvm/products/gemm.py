@@ -176,6 +176,7 @@ class Products(Tiles):
         c: Pointer, rc: Whole, add: Flag,
     ) -> None:  # fmt: skip
         """One thread, whatever the shapes."""
+        # Few rows or columns fill no tile: rows of b are read as they lie, or columns as inner products, whichever is dense.
         few, narrow = m <= max(WIDE), n <= max(WIDE)
         with f.if_(few & cb.equals(1)):
             self.few(f, m, n, k, a, ra, ca, b, rb, c, rc, add)

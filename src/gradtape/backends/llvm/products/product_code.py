@@ -10,10 +10,11 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from gradtape.backends.llvm.kernels.kernel_code import Access, rolled
+from gradtape.backends.llvm.kernels.kernel_code import Access, loops
 from gradtape.backends.llvm.kernels.keys import At
+from gradtape.backends.llvm.kernels.native_program import Note
 from gradtape.backends.llvm.kernels.parallel import shared
-from gradtape.backends.llvm.kernels.scope import Note, Scope
+from gradtape.backends.llvm.kernels.scope import Scope
 from gradtape.backends.llvm.planning.layouts import dense, is_one, layout_of
 from gradtape.backends.llvm.planning.lowering import Lowering, Lowerings, count_of
 from gradtape.backends.llvm.planning.plan import Special
@@ -95,6 +96,7 @@ def _einsum(scope: Scope, operation: Operation) -> list[Lowered]:
 
 def _outer(make: Maker, x: Value, y: Value) -> Value | None:
     """A product with one term: elements times elements, which others may be fused with."""
+    # (broadcast, the two are a column times a row: no sum is left)
     if not is_one(x.type.shape[-1]) or not is_one(y.type.shape[-2]) or x.type.dtype != y.type.dtype:
         return None
     return make(MULTIPLY, x, y) if is_float(x.type.dtype) else None
@@ -185,7 +187,7 @@ def product(
     # BLAS refuses leading dimensions of 0, and a sum of nothing is 0
     if any(isinstance(axis.size, int) and axis.size == 0 for axis in axes):
         if not add:
-            clear(scope, home)
+            scope.clear(home)
         return
     # What is tiny, is no float, has no sum or no matrix in it is not worth a call, or not in BLAS: loops that LLVM unrolls.
     total = work(axes)
@@ -199,7 +201,7 @@ def product(
         for axis in of_role(axes, "k"):
             if not isinstance(axis.size, int):  # where there is nothing to sum, no product starts the sum
                 with scope.writer.when(scope.writer.let(f"icmp eq i64 {scope.program.index(axis.size)}, 0")):
-                    clear(scope, home)
+                    scope.clear(home)
     scope.program.notes.append(Note("product", (operation.op.name,), operation.loc))
     # which axes become rows, columns and terms of a product; the others are loops around it
     choice = chosen(axes)
@@ -213,9 +215,9 @@ def product(
     )
     temporary = Matrix(slot.address, dtype)
     if add:
-        _copy(scope, inside, to, "c", temporary, None)
+        _copy(scope, inside, to, temporary, back=False)
     _call(scope, chosen(tidy(changed)), a.matrix, b.matrix, temporary, add)
-    _copy(scope, inside, temporary, None, to, "c")
+    _copy(scope, inside, temporary, to, back=True)
     scope.give(slot)
 
 
@@ -228,58 +230,36 @@ def _by_lanes(axes: Sequence[Axis]) -> bool:
     return lanes and terms is not None and terms <= 2 * UNROLLED and short is not None and short <= 4
 
 
-def clear(scope: Scope, home: Array) -> None:
-    """Zeros everywhere."""
-    w = scope.writer
-    count = w.multiply(w.product(home.dims), bytes_of(home.dtype))
-    w.do(f"call void @llvm.memset.p0.i64(ptr {home.address}, i8 0, i64 {count}, i1 false)")
-
-
-def _copy(scope: Scope, axes: Sequence[Axis], source: Matrix, from_: str | None, target: Matrix, to: str | None) -> None:
-    """Elements from one layout to another; a layout without a letter is dense in the order of the axes."""
-    steps = dense([axis.size for axis in axes])
+def _copy(scope: Scope, axes: Sequence[Axis], source: Matrix, target: Matrix, back: bool) -> None:
+    """The elements of a result to memory that is dense in the order of the axes, or back."""
+    w, steps = scope.writer, ([axis.c for axis in axes], dense([axis.size for axis in axes]))
     with Access(scope) as access:
 
         def body(place: Sequence[Index]) -> None:
-            w = scope.writer
-            spots = []
-            for side, letter in ((source, from_), (target, to)):
-                along = steps if letter is None else [getattr(axis, letter) for axis in axes]
-                spots.append(w.at(side.kind, side.address, _offset(scope, place, along)))
-            w.store(target.kind, w.load(source.kind, spots[0], access.reading), spots[1], access.writing)
+            number = w.load(source.kind, _spot(scope, source, steps[back], place), access.reading)
+            w.store(target.kind, number, _spot(scope, target, steps[not back], place), access.writing)
 
-        nest(scope, axes, body, access)
+        _nest(scope, axes, body, access)
 
 
-def nest(scope: Scope, axes: Sequence[Axis], body: Callable[[Sequence[Index]], None], access: Access | None = None) -> None:
+def _nest(scope: Scope, axes: Sequence[Axis], body: Callable[[Sequence[Index]], None], access: Access | None = None) -> None:
     """Loops over axes, the last innermost; with `access`, its iterations are independent."""
-    place: list[Index] = []
-    sizes = [scope.program.index(axis.size) for axis in axes]
-
-    def level(d: int) -> None:
-        if d == len(axes):
-            body(tuple(place))
-            return
-        # only the innermost loop is vectorised, so only there does LLVM have to know that nothing overlaps
-        if access is not None and d == len(axes) - 1:
-            extra = access.loop(sizes[d])
-        else:
-            extra = rolled(scope, sizes[d], scope.writer.product(sizes[d + 1 :]))
-        with scope.writer.loop(sizes[d], extra=extra) as counter:
-            place.append(counter)
-            level(d + 1)
-            place.pop()
-
-    level(0)
+    loops(scope, [scope.program.index(axis.size) for axis in axes], body, access)
 
 
-def _offset(scope: Scope, place: Sequence[Index], steps: Sequence[Any]) -> Index:
+def _spot(scope: Scope, side: Matrix, steps: Sequence[Any], place: Sequence[Index]) -> str:
+    """Where an element of a matrix is; a step is None where it does not have the axis."""
     w = scope.writer
-    total: Index = 0
+    offset: Index = 0
     for index, step in zip(place, steps, strict=True):
         if step is not None:
-            total = w.add(total, w.multiply(index, scope.program.index(step)))
-    return total
+            offset = w.add(offset, w.multiply(index, scope.program.index(step)))
+    return w.at(side.kind, side.address, offset)
+
+
+def _spots(scope: Scope, axes: Sequence[Axis], place: Sequence[Index], **sides: Matrix) -> list[str]:
+    """Where the elements of operands `a` and `b` and of the result `c` are, at an index of the loops over axes."""
+    return [_spot(scope, side, [getattr(axis, letter) for axis in axes], place) for letter, side in sides.items()]
 
 
 # -- products of matrices
@@ -291,17 +271,13 @@ def _call(scope: Scope, choice: Choice, a: Matrix, b: Matrix, c: Matrix, add: bo
     more_rows, more_terms, around = _windows(choice)
     sums = of_role(around, "k")
     # sums innermost: the same part of the result is added to while it is in the cache
-    loops = [*[axis for axis in around if axis.role != "k"], *sums]
-    sides = ((a, "a"), (b, "b"), (c, "c"))
+    outer = [*[axis for axis in around if axis.role != "k"], *sums]
 
     def body(place: Sequence[Index]) -> None:
-        x, y, z = (
-            w.at(side.kind, side.address, _offset(scope, place, [getattr(axis, letter) for axis in loops]))
-            for side, letter in sides
-        )
+        x, y, z = _spots(scope, outer, place, a=a, b=b, c=c)
         flag = "true" if add else "false"
         if sums and not add:  # the first term starts the sum
-            for counter in place[len(loops) - len(sums) :]:
+            for counter in place[len(outer) - len(sums) :]:
                 flag = w.let(f"or i1 {flag}, {w.let(f'icmp ne i64 {counter}, 0')}")
         if more_rows is None and more_terms is None:
             _product(scope, choice, x, y, z, flag, c.kind)
@@ -309,22 +285,22 @@ def _call(scope: Scope, choice: Choice, a: Matrix, b: Matrix, c: Matrix, add: bo
             _window_product(scope, choice, more_rows, more_terms, x, y, z, flag, c.kind)
 
     inside = [axis for axis in (choice.m, choice.n, choice.k, more_rows, more_terms) if axis is not None]
-    first = next((axis for axis in loops if axis.role != "k"), None)
+    first = next((axis for axis in outer if axis.role != "k"), None)
     # A large product shares its own work among threads; small ones are shared by giving each thread some of them.
     cut = more_rows is not None or more_terms is not None or (work(inside) or gemm.large()) < gemm.large()
-    if first is not None and cut and (chunks := _chunks(scope, [*inside, *loops], first)) is not None:
-        (count, length), at = chunks, loops.index(first)
-        rest = [*loops[:at], *loops[at + 1 :]]
+    if first is not None and cut and (chunks := _chunks(scope, [*inside, *outer], first)) is not None:
+        (count, length), at = chunks, outer.index(first)
+        rest = [*outer[:at], *outer[at + 1 :]]
 
         def some(begin: str, end: str) -> None:
             # the last chunk may be shorter
             last = w.smaller(w.multiply(end, length), scope.program.index(first.size)) if length != 1 else end
             with w.loop(last, start=w.multiply(begin, length)) as counter:
-                nest(scope, rest, lambda place: body((*place[:at], counter, *place[at:])))
+                _nest(scope, rest, lambda place: body((*place[:at], counter, *place[at:])))
 
         if shared(scope, count, some):
             return
-    nest(scope, loops, body)
+    _nest(scope, outer, body)
 
 
 def _chunks(scope: Scope, axes: Sequence[Axis], first: Axis) -> tuple[Index, Index] | None:
@@ -407,16 +383,13 @@ def _loops(scope: Scope, axes: Sequence[Axis], a: Matrix, b: Matrix, c: Matrix, 
             return
 
         def body(place: Sequence[Index]) -> None:
-            spots = [
-                w.at(side.kind, side.address, _offset(scope, place, [getattr(axis, letter) for axis in outer]))
-                for side, letter in ((a, "a"), (b, "b"), (c, "c"))
-            ]
-            total = _sum(scope, sums, Matrix(spots[0], a.dtype), Matrix(spots[1], b.dtype), access)
+            x, y, z = _spots(scope, outer, place, a=a, b=b, c=c)
+            total = _sum(scope, sums, Matrix(x, a.dtype), Matrix(y, b.dtype), access)
             if add:
-                total = _plus(scope, c.dtype, w.load(c.kind, spots[2], access.writing), total)
-            w.store(c.kind, total, spots[2], access.writing)
+                total = _plus(scope, c.dtype, w.load(c.kind, z, access.writing), total)
+            w.store(c.kind, total, z, access.writing)
 
-        nest(scope, outer, body, access)
+        _nest(scope, outer, body, access)
 
 
 def _order(step: Any) -> int:
@@ -429,25 +402,22 @@ def _by_rows(
     """Long sums: rows of the result grow term by term, so that memory is read along rows."""
     w = scope.writer
 
-    def at(side: Matrix, letter: str, axes: Sequence[Axis], place: Sequence[Index]) -> str:
-        return w.at(side.kind, side.address, _offset(scope, place, [getattr(axis, letter) for axis in axes]))
+    def start(place: Sequence[Index]) -> None:
+        (spot,) = _spots(scope, outer, place, c=c)
+        w.store(c.kind, literal(0, c.dtype), spot, access.writing)
 
     if not add:
-        nest(scope, outer, lambda place: w.store(c.kind, literal(0, c.dtype), at(c, "c", outer, place), access.writing), access)
+        _nest(scope, outer, start, access)
     # along this axis a is one number, and b and c are rows
     inner = [axis for axis in outer if axis.role == "n"][-1:] or outer[-1:]
     order = [*[axis for axis in outer if axis not in inner], *sums, *inner]
 
     def body(place: Sequence[Index]) -> None:
-        x, y = (
-            w.load(a.kind, at(a, "a", order, place), access.reading),
-            w.load(b.kind, at(b, "b", order, place), access.reading),
-        )
-        spot = at(c, "c", order, place)
-        before = w.load(c.kind, spot, access.writing)
-        w.store(c.kind, _plus(scope, c.dtype, before, _times(scope, c.dtype, x, y)), spot, access.writing)
+        x, y, z = _spots(scope, order, place, a=a, b=b, c=c)
+        term = _times(scope, c.dtype, w.load(a.kind, x, access.reading), w.load(b.kind, y, access.reading))
+        w.store(c.kind, _plus(scope, c.dtype, w.load(c.kind, z, access.writing), term), z, access.writing)
 
-    nest(scope, order, body, access if inner else None)
+    _nest(scope, order, body, access if inner else None)
 
 
 def _sum(scope: Scope, axes: Sequence[Axis], a: Matrix, b: Matrix, access: Access) -> str:
@@ -456,15 +426,8 @@ def _sum(scope: Scope, axes: Sequence[Axis], a: Matrix, b: Matrix, access: Acces
     terms = work(axes)
 
     def term(place: Sequence[Index]) -> str:
-        registers = [
-            w.load(
-                side.kind,
-                w.at(side.kind, side.address, _offset(scope, place, [getattr(axis, letter) for axis in axes])),
-                access.reading,
-            )
-            for side, letter in ((a, "a"), (b, "b"))
-        ]
-        return _times(scope, dtype, *registers)
+        x, y = _spots(scope, axes, place, a=a, b=b)
+        return _times(scope, dtype, w.load(a.kind, x, access.reading), w.load(b.kind, y, access.reading))
 
     if terms is not None and terms <= 2 * UNROLLED:
         total = None
@@ -478,7 +441,7 @@ def _sum(scope: Scope, axes: Sequence[Axis], a: Matrix, b: Matrix, access: Acces
     def body(place: Sequence[Index]) -> None:
         w.store(kind, _plus(scope, dtype, w.load(kind, cell), term(place)), cell)
 
-    nest(scope, axes, body)
+    _nest(scope, axes, body)
     return w.load(kind, cell)
 
 

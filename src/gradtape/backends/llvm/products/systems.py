@@ -6,7 +6,7 @@ written as one of transposed matrices, so that whoever computes them puts them d
 
 from __future__ import annotations
 
-from gradtape.backends.llvm.kernels.scope import Scope, copy
+from gradtape.backends.llvm.kernels.scope import Scope
 from gradtape.backends.llvm.planning.lowering import Lowering
 from gradtape.backends.llvm.planning.values import Lowered
 from gradtape.backends.llvm.planning.writing_out import Maker, native_op
@@ -49,7 +49,7 @@ def _system(scope: Scope, operation: Operation) -> list[Lowered]:
     count = n * n * bytes_of(a.type.dtype)
     slots = factors, pivots = scope.take(count), scope.take(8 * n)
     scope.copied(right, home)
-    copy(w, factors.address, matrix.address, count)
+    w.copy(factors.address, matrix.address, count)
     failed = w.cell("i64")
     w.store("i64", 0, failed)
     name = f"gt_system_{blas.SYSTEMS[name_of(a.type.dtype)]}"

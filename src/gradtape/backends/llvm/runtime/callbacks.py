@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from gradtape.backends.llvm.kernels.scope import Note, Scope
+from gradtape.backends.llvm.kernels.native_program import Note
+from gradtape.backends.llvm.kernels.scope import Scope
 from gradtape.backends.llvm.planning.values import Array, Items, Lowered, NativeList, Scalar, UnsupportedError
 from gradtape.backends.llvm.runtime import float_flags
 from gradtape.backends.llvm.runtime.allocator import CALLBACK_FAILED
@@ -158,12 +159,7 @@ def call_python(scope: Scope, name: str, *arguments: str) -> None:
     scope.program.module.declare(name, f"void ({', '.join(argument.split()[0] for argument in arguments)}, ptr)")
     w.store("i32", 0, done)
     w.do(f"call void @{name}({', '.join(arguments)}, ptr {done})")
-    bad, good = w.label("bad"), w.label("good")
-    w.branch(w.let(f"icmp eq i32 {w.load('i32', done)}, 0"), bad, good, f", !prof {scope.program.unlikely()}")
-    w.start(bad)
-    w.store("i32", CALLBACK_FAILED, "%status")
-    w.go("leave")
-    w.start(good)
+    scope.program.leave_if(w.let(f"icmp eq i32 {w.load('i32', done)}, 0"), CALLBACK_FAILED)
 
 
 def _fetched(scope: Scope, operation: Operation, value: Value, packed: str, place: int, number: int) -> Array:

@@ -141,6 +141,7 @@ def optimized(text: str, level: int = 3) -> tuple[llvm.ModuleRef, Passes]:
     with _LOCK:
         broken = ""
         for passes in attempts(level):
+            # parsed anew for each attempt: the passes of the one before have changed it
             module = _parsed(text, _machine(level or 1))
             module.verify()
             _run_passes(module, text, passes)
@@ -204,6 +205,7 @@ def key_of(text: str, level: int | str) -> str:
     _target()
     if "makers" not in _STATE:
         _STATE["makers"] = config.VERSION, llvmlite.__version__, str(llvm.llvm_version_info), REVISION
+    # all that the code depends on: a directory may be shared by machines and by versions of all of these
     parts = (*_STATE["makers"], _STATE["cpu"], _STATE["features"], str(level), text)
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
@@ -248,6 +250,7 @@ class Library:
             code, passes = (code, None) if code is not None else object_code(text, level)
             self.cached = passes is None
             self.weaker = None if passes in (None, attempts(level)[0]) else passes  # than asked for: LLVM broke the module
+            # An engine is made of a module, and what is to be loaded is object code already: an empty one does.
             empty = llvm.parse_assembly("", llvm.create_context())
             empty.triple = _machine(level or 1).triple
             engine = llvm.create_mcjit_compiler(empty, _fresh_machine(level or 1))

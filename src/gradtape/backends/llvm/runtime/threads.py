@@ -126,14 +126,17 @@ def gt_parallel(f: Builder, function: Pointer, data: Pointer, chunks: Whole) -> 
     kernel_data(f).value = data
     chunk_count(f).value = chunks
     next_chunk(f).atomic = 0
+    # All facts of the kernel are written before the generation changes, which is what workers look at.
     open_kernel(f).atomic = 1
     generation(f).fetch("add", 1)
+    # under the lock, or a worker that has looked and is about to sleep would miss it
     with f.if_(sleeping(f).atomic > 0):
         mutex_lock(f, mutex(f))
         condition_broadcast(f, wake(f))
         mutex_unlock(f, mutex(f))
     take_chunks(f)
     open_kernel(f).atomic = 0
+    # Closed before those inside are waited for: a worker that wakes up late finds nothing to join.
     turn = f.variable(I64, 0)
     with f.forever() as waiting:
         waiting.leave_if(active(f).atomic.equals(0))
@@ -141,6 +144,7 @@ def gt_parallel(f: Builder, function: Pointer, data: Pointer, chunks: Whole) -> 
         turn.value = turn.value + 1
         with f.if_((turn.value % PATIENCE).equals(0)):
             sched_yield(f)
+    # flags of floating-point events belong to a thread: the caller hears of those in its workers
     with f.if_(worker_events(f).value.differs(0)):
         noted(f, worker_events(f).fetch("xchg", 0))
     busy(f).atomic = 0

@@ -418,6 +418,7 @@ class Real:
     def total(self) -> Real:
         """The sum over the lanes, in the order that is fastest."""
         f = replace(self.format, lanes=1)
+        # (`reassoc`: in order, it would be one addition after the other)
         text = f"call reassoc {f.type} @llvm.vector.reduce.fadd.{self.format.suffix}({f.type} 0.0, {self.type} {self.register})"
         return f.wrap(self.writer, self.writer.let(text))
 
@@ -463,6 +464,7 @@ def polynomial(x: Real, coefficients: Sequence[float]) -> Real:
     """Σ cₖ xᵏ in pairs, pairs of pairs and so on (Estrin): a short chain, since processors start several products at once."""
     terms: list[Real | float] = list(coefficients)
     power = x
+    # each round halves the number of terms and squares the power: log₂ n products wait for each other, not n
     while len(terms) > 1:
         pairs: list[Real | float] = []
         for k in range(0, len(terms) - 1, 2):

@@ -145,6 +145,14 @@ class Writer:
             return base
         return self.let(f"getelementptr inbounds {type}, ptr {base}, i64 {index}")
 
+    def copy(self, to: str, source: str, count: Index) -> None:
+        """Bytes from one place to another that does not overlap it."""
+        self.do(f"call void @llvm.memcpy.p0.p0.i64(ptr {to}, ptr {source}, i64 {count}, i1 false)")
+
+    def clear(self, to: str, count: Index) -> None:
+        """Zeros in so many bytes."""
+        self.do(f"call void @llvm.memset.p0.i64(ptr {to}, i8 0, i64 {count}, i1 false)")
+
     # --- index arithmetic
 
     def add(self, a: Index, b: Index) -> Index:
@@ -190,6 +198,13 @@ class Writer:
             return max(a, b)
         return self.let(f"call i64 @llvm.smax.i64(i64 {a}, i64 {b})")
 
+    def from_end(self, index: Index, size: Index) -> Index:
+        """A place of an axis, negative ones counted from its end, as in Python."""
+        if isinstance(index, int):
+            return index if index >= 0 else self.add(index, size)
+        below = self.let(f"icmp slt i64 {index}, 0")
+        return self.let(f"select i1 {below}, i64 {self.add(index, size)}, i64 {index}")
+
     def product(self, sizes: Iterable[Index]) -> Index:
         total: Index = 1
         for size in sizes:
@@ -228,11 +243,13 @@ class Writer:
         counter = self.fresh("i")
         following = self.fresh()
         before = self.current
+        # (a branch on a constant, and not no branch: LLVM sees through it, and the loop is written in one way)
         if isinstance(start, int) and isinstance(count, int):
             self.branch("true" if start < count else "false", head, after)
         else:
             self.branch(self.let(f"icmp slt i64 {start}, {count}"), head, after)
         self.start(head)
+        # the line of the phi is left free: what comes back to it is known only when the body is written
         place = len(self.lines)
         self.lines.append("")
         self.go(body)

@@ -66,6 +66,7 @@ class _Cutting:
                 if match is not None:
                     segment.types[match.group(1)] = type_of(match.group(2))
                 segment.uses.update(dict.fromkeys(NAME.findall(match.group(2) if match is not None else line)))
+            # (a loop uses registers that are defined further down: what a segment defines is known only at its end)
             for name in [name for name in segment.uses if name in segment.types or name in labels]:
                 del segment.uses[name]
             yield segment
@@ -94,12 +95,15 @@ class _Cutting:
                     users.setdefault(cell, set()).add(number)
                 if self.part_of.get(name, number) != number:
                     last[name] = number
+        # A cell that one part alone uses stays on its stack, where LLVM makes a register of it. One that others see too, or
+        # whose address gets away, lies in the shared memory.
         escaping = self._escaping(last)
         for cell in [cell for cell in self.early if cell in escaping or len(users.get(cell, ())) > 1]:
             match = _ALLOCA.match(self.early[cell])
             if match is None or match.group(1) not in _BYTES:
                 return False
             self._place(cell, _BYTES[match.group(1)] * int(match.group(2) or 1), int(match.group(3) or 8))
+        # registers take turns: a place is free again when the last part that reads it is over
         free: list[int] = []
         ending: list[list[int]] = [[] for _ in self.parts]  # places that nobody needs after a part
         passed = 0
@@ -182,6 +186,7 @@ class _Cutting:
                     if needed in self.shared:
                         lines.append(f"  {needed} = {self._address(needed)}")
                     else:
+                        # (cells at the start of the function, where LLVM looks for what it can keep in registers)
                         (cells if self._is_cell(needed) else lines).append(f"  {needed} = {self.early[needed]}")
                     here.add(needed)
                 if name not in here and self.part_of.get(name, number) != number:
@@ -200,6 +205,7 @@ class _Cutting:
         waiting: list[str] = []
         for line in segment.lines:
             match = DEFINED.match(line)
+            # LLVM wants all phis of a block before its other instructions
             if match is None or not match.group(2).startswith("phi"):
                 lines += waiting
                 waiting = []
