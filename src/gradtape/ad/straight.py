@@ -44,6 +44,7 @@ def needed_records(records: Iterable[Record], wanted: Iterable[Record], pulls: B
     for record in records:
         for node in record.nodes:
             if node in needed:
+                # (of an operation through which nothing is passed on, what depends on it does not depend on the source)
                 if pulls[record.op] is not stop:
                     needed.add(record)
                     path.append(record)
@@ -80,6 +81,7 @@ class Wiring:
         self.leaf_shapes = tuple([leaf.shape for leaf in leaves])
         self.ops = tuple([record.op for record in records])
         self.shapes = tuple([record.shape for record in records])
+        # as bytes: comparing two wirings of thousands of numbers is one comparison of memory
         self.codes = np.array(codes, np.int32).tobytes()
         self.targets = np.array([places[node] for node in targets], np.int32).tobytes()
         self.wanted = np.array([places.get(node, OUTSIDE) for node in wanted], np.int32).tobytes()
@@ -121,6 +123,7 @@ class Lesson:
             answers: tuple[Any, ...] | None = self.program.answer(pupil.records, seeds)
             if answers is not None:
                 return answers
+            # asked in vain too often: its records differ from those that it was compiled for
             if self.program.useless():
                 self.program = None
         self.left -= 1
@@ -159,6 +162,7 @@ class _LineWriter(RuleWriter):
             return repr(self._needed)
         if parameter == "buffer":
             return self.buffer
+        # shapes are part of the wiring, so they are written as constants: no attribute is looked up when the lines run
         if text.endswith("].shape"):
             index = int(text.rsplit("[", 1)[1].removesuffix("].shape"))
             return repr(tuple(self._record.nodes[index].shape))  # type: ignore[union-attr]
@@ -183,6 +187,7 @@ class _Walk:
         for record in reversed(path):
             if record in self.arrived:
                 self._pull(record)
+                # memory is what the walk itself would hold: a cotangent goes when it has been passed on
                 if record not in wanted:
                     self.lines.append(f" del {self.names[record]}")
 
@@ -199,6 +204,7 @@ class _Walk:
                     self.lines.append(f" h = g[{index}]")
                     self._add(node, "h", certain=False)
         else:
+            # (in the walk's own order: sums of floating-point numbers depend on it)
             for index in reversed(range(len(op.args))):
                 node = record.nodes[index]
                 if needed[index] and node is not None:
@@ -277,6 +283,7 @@ def written(
     answers = "".join([f"{walk.names[node]}, " for node in wanted if node in walk.arrived])
     text = "\n".join(["def run(R, seeds):", *walk.lines, f" return ({answers})"])
     filename = "<gradtape backward pass>"
+    # What its rules record when somebody differentiates again is nobody's line: the file counts as gradtape's own.
     INTERNAL.add(filename)
     RULES.add(filename)
     exec(compile(text, filename, "exec"), walk.space)  # noqa: S102  (our own template)
@@ -333,6 +340,7 @@ class Pupil:
         key = (pulls.key, sparse, real, len(records), id(last.code), last.lasti, len(seeds), len(wanted))
         question = _RECURRENCES.get(key)
         if question is None:
+            # (the oldest goes: a program that asks from ever new places must not fill the memory)
             if len(_RECURRENCES) >= MOST:
                 _RECURRENCES.pop(next(iter(_RECURRENCES)), None)
             question = _RECURRENCES[key] = _Recurrence()

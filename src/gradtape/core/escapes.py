@@ -88,11 +88,14 @@ class Doubt(NamedTuple):
 
     def follow(self, taken: np.ndarray[Any, Any]) -> None:
         """Watch what becomes of the array that is handed out."""
+        # NumPy copies it anyway, so that it lives no longer than the call: that it goes tells nothing
         if self.layout and not getattr(taken.flags, self.layout):
             return
 
         def dropped(reference: weakref.ref[Any]) -> None:
             _FOLLOWED.pop(id(reference), None)
+            # Dropped while the same instruction still runs: the array was a step on the way to something else, of which the
+            # user has no sign.
             frame = _getframe(0).f_back
             if frame is not None and frame.f_code is self.code and frame.f_lasti == self.lasti:
                 _warn(
@@ -163,6 +166,7 @@ def _verdict(frame: FrameType, how: str, copied: bool) -> TypeError | Doubt | st
     if code.co_filename.startswith(LIBRARIES):
         return _inside_library(frame)
     place = (id(code), frame.f_lasti)
+    # (read once for each instruction: taking a code object apart costs far more than the call)
     site = _SITES.get(place)
     if site is None:
         site = _SITES[place] = _read_site(code, frame.f_lasti)
@@ -259,6 +263,7 @@ def _by_converter(
     """One of NumPy's functions that make an array: of one tensor that is on purpose, of a list it is not."""
     argument = _resolved(frame, site.argument)
     label = f"np.{callee.__name__}"
+    # (items of a list are asked for their numbers one by one, or for arrays without a copy)
     of_list = site.lists or isinstance(argument, (list, tuple)) or how != "__array__"
     if of_list or (callee is np.array and not copied and "copy" not in site.keywords):
         return _of_list(frame, label)

@@ -67,6 +67,7 @@ class TapeKey:
     def became(self, state: str) -> None:
         """The tape does something else from now on. Called before the scope changes: scopes carry the time they began."""
         CLOCK.now += 1
+        # (when it is entered first: a tape that was only made cannot be asked for anything)
         if not self.history and self.open:
             CLOCK.open.add(self)
         self.history.append((CLOCK.now, state))
@@ -108,6 +109,7 @@ Keys = tuple[TapeKey, ...]
 
 def location(code: CodeType | Line, lasti: int) -> tuple[str, int]:
     """File and line of an instruction."""
+    # a code object and an offset are kept and not a line: finding the line takes longer than recording the operation
     for start, end, line in code.co_lines():
         if start <= lasti < end and line is not None:
             return code.co_filename, line
@@ -210,7 +212,9 @@ def past_of(op: Any, nodes: Iterable[Record | None]) -> Unwatched | None:
     for node in nodes:
         if node is None or node is past:
             continue
+        # while no tape is open, only the variable that a value came from is kept in mind: that costs one attribute
         if noted:
+            # (what has a past keeps it: the first line that was not seen is the one to tell)
             if node.__class__ is not Past and node.__class__ is not RankKind:
                 node = _begun(op, node) if node.__class__ is not Blend else _all_begun(op, node)
         elif node.keys and (node := _lasting(node)) is None:
@@ -257,6 +261,7 @@ def pasts(op: Any, nodes: Iterable[Record | None], known: set[TapeKey]) -> tuple
 def _begun(op: Any, node: Record) -> Past:
     frame = user_frame(2)
     past = Past()
+    # weak: what is kept for a message must not keep the values of a record alive
     past.origin = weakref.ref(node) if node.keys else None
     past.variable = _variable_of(node) if node.keys else node  # type: ignore[assignment]
     past.kind = kind_of(node)
@@ -284,6 +289,7 @@ def _blended(a: Unwatched, b: Unwatched) -> Blend:
     blend.parts = (a, b)
     blend.noted = a.noted and b.noted
     size = blend.size = a.size + b.size
+    # kinds of ranks are kept whatever their age: they are no story for a message, results depend on them
     if size > _MANY:
         parts = blended(blend)
         blend.parts = (*(part for part in parts[:-_FEW] if part.__class__ is RankKind), *parts[-_FEW:])
@@ -346,6 +352,7 @@ class RecordList(list[Record]):
 
     def sweep(self) -> None:
         """Drop what nobody can reach. Other threads may append meanwhile; only one sweeps at a time."""
+        # (who finds another thread at it goes on recording)
         if not self._sweeping.acquire(blocking=False):
             return
         try:
@@ -369,6 +376,7 @@ class RecordList(list[Record]):
                         freed_tangents = freed_tangents or not all([key.holds for key in record.keys])  # noqa: C419  (quicker)
                         continue
                     size += 200 + sum(value.nbytes for value in record.saved if value.__class__ is ndarray)
+                # only the part that was looked at: what other threads appended meanwhile stays behind it
                 self[:count] = [record for place, record in enumerate(self[:count]) if place not in dead]
                 dropped += len(dead)
             # values the records do not hold count against the budget too: if little was dropped, wait longer next time
@@ -497,6 +505,7 @@ class RecordingScope:
     def at(self, frame: FrameType) -> tuple[RecordingScope, AskedAt]:
         """The same recorders, while the backward pass is recorded that somebody asked for in this frame; and where that is."""
         twin = RecordingScope(self.recorders, self.batches)
+        # the same objects, not copies: what one scope learns of key tuples holds for the other, whose recorders are the same
         twin.covers, twin.meets, twin.subsets, twin.passed = self.covers, self.meets, self.subsets, self.passed
         twin.when = self.when
         site = twin.site = AskedAt(frame.f_code, frame.f_lasti)

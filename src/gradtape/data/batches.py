@@ -180,6 +180,8 @@ class WindowStream(StepStream):
         passed = min(stage.shift, len(held))
         for _ in range(passed):
             held.popleft()
+        # windows that lie further apart than they are long: elements between them are passed over when the next one is asked
+        # for
         self.skip = stage.shift - passed
         return tuple(
             [

@@ -49,6 +49,7 @@ class Channel:
             if self.closed:
                 return False
             self.items.append(element)
+            # the reader waits only while there is nothing: it is not woken for each element that comes after
             if len(self.items) == 1:
                 self.changed.notify_all()
         return True
@@ -60,6 +61,7 @@ class Channel:
 
     def take(self) -> Leaves:
         with self.changed:
+            # what was put before the end or a failure is given first, as it would have been without a thread
             while not self.items:
                 if self.failure is not None or self.closed:
                     failure = self.failure or StopIteration()
@@ -98,6 +100,7 @@ class PrefetchStream(Stream):
 
     def __init__(self, open_stream: Callable[[], Stream], size: int) -> None:
         self.channel = Channel(size)
+        # The thread has the channel and not the stream: a stream that is forgotten is collected, which closes the channel.
         self.close_channel = weakref.finalize(self, self.channel.close)
         self.thread = threading.Thread(
             target=_fill, args=(self.channel, open_stream), name="gradtape-data-prefetch", daemon=True
@@ -175,6 +178,7 @@ class ParallelStream(StepStream):
         self.chunk, self.number, self.ended = 1, 0, False
 
     def _submit(self) -> None:
+        # one task more than workers: whoever is done finds the next one waiting while the reader is busy
         while not self.ended and len(self.tasks) < self.workers + 1:
             try:
                 elements = list(islice(self.source, self.chunk))
@@ -200,6 +204,8 @@ class ParallelStream(StepStream):
             self.done.extend(results)
             if error is not None:
                 self.done.append(error)
+            # Doubled and halved by what tasks really take: neither switches of threads nor a long wait for the last task are to
+            # prevail.
             elif seconds < _LEAST and self.chunk < _LONGEST:
                 self.chunk *= 2
             elif seconds > 4 * _LEAST and self.chunk > 1:

@@ -80,6 +80,7 @@ class ElementFunction:
             compiled = function(normalised(self.user), input_signature=signature)
             concrete = compiled.get_concrete_function()
         self.call = compiled
+        # asked of the program once: a function that draws nothing is spared a random state for each element
         self.random = any(operation.op is DRAW_KEY for operation in program(concrete.program.block))
         self.result = ElementStructure(mapped(_result_spec, concrete.structured_outputs))
 
@@ -95,6 +96,7 @@ class ElementFunction:
         def run(number: int, leaves: Leaves) -> Any:
             try:
                 if seed:
+                    # (a copy for each element: a context can be entered by one thread at a time)
                     return context.copy().run(_drawing, stream_word(seed, number), call, structure.arguments(leaves, wrap))
                 return context.copy().run(call, *structure.arguments(leaves, wrap))
             except Exception as error:
@@ -109,6 +111,7 @@ class ElementFunction:
         result = self.result
         if result is None:
             return lambda number, leaves: tuple([bare(leaf) for leaf in flat_values(run(number, leaves))])
+        # an element that is one tensor, as most are, has no structure to walk through
         if result.specs[0] is result.template:
             return lambda number, leaves: (bare(run(number, leaves)),)
         return lambda number, leaves: tuple([bare(leaf) for leaf in flat_values(run(number, leaves))])

@@ -25,6 +25,7 @@ class TakenStream(StepStream):
         self.left = count
 
     def __next__(self) -> Leaves:
+        # closed at once and not when the reader goes: threads below have nothing more to do
         if self.left <= 0:
             self.close()
             raise StopIteration
@@ -72,6 +73,7 @@ class SkippedStream(StepStream):
         self.left = count
 
     def _skip(self) -> None:
+        # when the first element is asked for: opening a pass must not cost what skipping does
         while self.left > 0:
             count, self.left = self.left, 0
             for _ in zip(range(count), self.source, strict=False):
@@ -146,6 +148,7 @@ class RepeatedStream(Stream):
                 self._ended()
 
     def block(self, count: int) -> Leaves:
+        # A block may span passes: the last one of a pass is short, and `batch` after `repeat` goes across the seam.
         blocks: list[Leaves] = []
         while count:
             try:
@@ -235,6 +238,7 @@ class ZippedStream(Stream):
 
     def block(self, count: int) -> Leaves:
         blocks = [source.block(count) for source in self.sources]
+        # a block is short only where its stream ends, so what is cut off here nobody would have come to
         shortest = min(len(block[0]) for block in blocks)
         return tuple([leaf[:shortest] for block in blocks for leaf in block])
 
@@ -314,6 +318,7 @@ class ShardStream(StepStream):
         self.count, self.skip = count, index
 
     def __next__(self) -> Leaves:
+        # the elements of other shards, which follow one of ours
         for _ in range(self.skip):
             next(self.source)
         self.skip = self.count - 1
@@ -353,6 +358,7 @@ class CachingStream(StepStream):
         try:
             element = next(self.source)
         except StopIteration:
+            # (two passes may run at the same time: the first that ends has it)
             if self.stage.elements is None:
                 self.stage.elements = self.kept
             raise

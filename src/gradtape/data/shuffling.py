@@ -78,6 +78,7 @@ class BufferedShuffleStream(StepStream):
         if not self.filled:
             self.buffer, self.filled = list(itertools.islice(self.source, self.size)), True
         buffer = self.buffer
+        # while the buffer is full, places are drawn many at once: one call of the generator for each would be most of the time
         if len(buffer) == self.size:
             place = next(self.places)
             element = buffer[place]
@@ -101,6 +102,7 @@ class BufferedShuffleStream(StepStream):
 
 def _order(count: int, size: int, generator: np.random.Generator) -> Iterator[Array]:
     """The numbers below `count` in the order in which they leave a buffer of this size, in pieces."""
+    # (the whole in the buffer: what leaves it is a random permutation)
     if size >= count:
         yield generator.permutation(count)
         return
@@ -112,6 +114,7 @@ def _order(count: int, size: int, generator: np.random.Generator) -> Iterator[Ar
             piece.append(buffer[place])
             buffer[place] = number
         yield np.array(piece, np.int64)
+    # when nothing comes any more, what is left leaves in random order
     yield generator.permutation(np.array(buffer, np.int64))
 
 

@@ -35,6 +35,7 @@ class RowsStream(Stream):
         if start >= stop:
             raise StopIteration
         self.place = stop
+        # (views: a batch of rows that follow each other copies nothing)
         return tuple([array[start:stop] for array in self.arrays])
 
 
@@ -248,6 +249,7 @@ def _fitted(value: Any, spec: TensorSpec, who: str) -> Any:
         try:
             leaf = np.asarray(value) if spec.dtype.name != "string" else bare(value)
             if leaf.dtype.kind not in "OSU":
+                # copied if it is the generator's own array, which it may write to before the element is read
                 cast = leaf.astype(spec.dtype.dtype, copy=leaf is value or leaf.base is not None)
                 if leaf.dtype.kind in "fc" and spec.dtype.is_integer:
                     raise TypeError(f"{leaf.dtype} would lose its fraction")

@@ -31,6 +31,8 @@ class Stream:
 
     def block(self, count: int) -> Leaves:
         """The next elements, `count` of them unless the stream ends; StopIteration if there are none."""
+        # of a stream that has elements only: those that have arrays give blocks of their own, without an object for each
+        # element
         rows = list(islice(self, count))
         if not rows:
             raise StopIteration

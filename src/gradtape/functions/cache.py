@@ -93,6 +93,7 @@ def _check_of(program: Any) -> Callable[[], bool] | None:
         for capture, read, shape, dtype in captures:
             value = read()
             data = value._data if value.__class__ is Tensor else value
+            # the usual things are compared here, without making a message; `changed` looks at all others
             if data.__class__ is ndarray or isinstance(data, generic):
                 if data.shape != shape or data.dtype != dtype:
                     return False
@@ -140,6 +141,7 @@ class Cache:
     def why(self, key: Any, leaves: Sequence[Leaf], tensors: Sequence[Any]) -> list[Reason]:
         """Why there is no program for a call: a guard of one that has the key, or the difference to the nearest call."""
         for traced in reversed(self._entries.get(key, ())):
+            # the newest first: it was made for the world as it was last
             text = traced.program.changed()
             if text is not None:
                 return [Reason("guard", text)]
@@ -167,6 +169,7 @@ class Cache:
         self.clock = traced.used = self.clock + 1
         self._last = traced.leaves
         key = traced.key
+        # (what it was made for is gone, so its guards can never hold again)
         programs = [old for old in self._entries.get(key, ()) if not old.program.guards.expired()]
         if key not in self._entries and objects:
             self._watchers[key] = [weakref.ref(target, _remover(weakref.ref(self), key)) for target in objects]
@@ -280,6 +283,7 @@ class Generality:
     def seen(self, call: BoundCall) -> Pattern | None:
         """Note a call that has no program; the pattern to trace it with, or None for its own shapes."""
         family = call.family()
+        # a bound for programs whose Python arguments never come twice; sizes that vary are noticed again soon
         if len(self._patterns) >= 4 * MAXSIZE:
             self._patterns.clear()
         known = self._patterns.get(family)

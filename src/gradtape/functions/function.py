@@ -45,6 +45,7 @@ class _Traceable(Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         try:
+            # inside another trace a call is an operation of that program, and tools that watch runs want the long way
             if TRACE.get() is None and not RUNNERS and not settings["functions_run_eagerly"]:
                 cache = self._state.cache
                 nobody = SCOPE.get() is None
@@ -207,6 +208,7 @@ class Function(_Traceable[P, R]):
 
     @property
     def _engine(self) -> Engine:  # type: ignore[override]
+        # made at the first call: a module that decorates hundreds of functions must not pay for their signatures at import
         engine = self._lazy
         if engine is None:
             engine = self._lazy = Engine(self._target, self._options, self._name)
@@ -317,12 +319,15 @@ class _Methods:
         state = FunctionState()
         key = id(instance)
         try:
+            # Keyed by identity and not by the object: it may be unhashable, or equal to another. The weak reference drops the
+            # entry before the number can be another object's.
             held: Any = weakref.ref(instance, _forgetter(weakref.ref(self), key))
         except TypeError:  # no weak references to it: keep a bounded number of them
             held = instance
             strong = [k for k, (other, _) in self._states.items() if not isinstance(other, weakref.ref)]
             for old in strong[: max(0, len(strong) - _OBJECTS + 1)]:
                 self._states.pop(old, None)
+        # (two threads may make one at the same time: the first stays)
         return self._states.setdefault(key, (held, state))[1]
 
     def states(self) -> list[FunctionState]:
@@ -421,6 +426,7 @@ def function(
 def _decorated(func: Any, options: Options, name: str | None) -> Any:
     if isinstance(func, (staticmethod, classmethod)):
         return type(func)(_decorated(func.__func__, options, name))
+    # decorated twice: the new options count, and the program is traced from the plain function
     if isinstance(func, Function):
         return Function(func.python_function, options, name)
     if not callable(func):

@@ -211,6 +211,7 @@ class Guards:
         if known is not None:
             return known
         label = self._names.get(id(target)) or _root_label(target)
+        # An argument or another root: held weakly, since a program must not keep alive what it was traced for.
         root = _Read("object", None, ObjectIdentity(target), None, label)
         root.value_id = id(target)
         self._reads["object", id(target)] = self._reached[id(target)] = root
@@ -301,6 +302,7 @@ def expected(value: Any) -> _Expected:
             large = f"a large {kind.__name__} of {count}"
             return _Expected(lambda now: now.__class__ is kind and len(now) == count, large, _GONE)
         return _by_token(value)
+    # any other object counts as unchanged if it is the same one: what of it was read has guards of its own
     held = ObjectIdentity(value)
     return _Expected(lambda now: held == ObjectIdentity(now), shown(value), held)
 
@@ -406,6 +408,7 @@ def _compiled(reads: list[_Read], inner: list[Guards]) -> Callable[[], bool] | N
     space: dict[str, Any] = {"_copysign": math.copysign, "_frozen": frozen}
     lines: list[str] = []
     known: dict[int, str] = {}
+    # (a root that nothing was read of needs no line)
     used = {id(r.parent) for r in reads if r.parent is not None}
     for n, read in enumerate(reads):
         if read.expected is None and id(read) not in used:
@@ -458,12 +461,15 @@ def _failing(name: str, condition: _Expected, n: int, space: dict[str, Any]) -> 
     if kind is float and value == value and value:
         space[f"c{n}"] = value
         return f"{name}.__class__ is not float or {name} != c{n}"
+    # 0.0 and -0.0 are equal, but 1 / x tells them apart
     if kind is float and value == 0:
         return f"{name}.__class__ is not float or {name} or _copysign(1.0, {name}) != {math.copysign(1.0, value)}"
     if kind is tuple and value and value[0] in BOUND:
         space[f"s{n}"], space[f"f{n}"], space[f"m{n}"] = value[1]._ref, value[2]._ref, value[0]
         return f"{name}.__class__ is not m{n} or {name}.__self__ is not s{n}() or {name}.__func__ is not f{n}()"
     plain = condition.plain
+    # Lists and dicts may have been changed in place: compared by what they hold, first the types (1 == True == 1.0), then all
+    # at once in C.
     if plain is not None and plain.__class__ is not tuple:
         which = plain.__class__.__name__
         if not plain:

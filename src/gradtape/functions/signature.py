@@ -223,6 +223,7 @@ class BoundCall:
         elif tensor.wraps:  # of a batching evaluator: what one example is
             shape, dtype = tuple(tensor.shape), tensor.dtype
         else:
+            # NumPy's own objects, whose hashes are quick: the key is made at each call that has no short way
             shape, dtype = tensor._data.shape, tensor._data.dtype
         self.shapes.append(shape)
         self._places.append(len(parts))
@@ -362,6 +363,7 @@ class CallRebuilder:
         place = len(self.containers)
         mutable = isinstance(value, (list, dict))
         if mutable:
+            # (its place first: containers are numbered from the outside in, as `BoundCall` met them)
             self.containers.append(None)
         twin = opened.assemble([self._replaced(child, feed, twins) for child in opened.children])
         if mutable:
@@ -373,6 +375,7 @@ class CallRebuilder:
         assert self._call is not None
         waiting: list[tuple[str, Any]] = [(self._binder.name(i), value) for i, value in enumerate(self._call.args)]
         waiting += list(self._call.kwargs.items())
+        # a stack, so that parts come in the order of the parameters
         waiting.reverse()
         seen: dict[int, str] = {}
         while waiting:

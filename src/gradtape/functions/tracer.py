@@ -158,6 +158,7 @@ class Tracer:
 
     def stand_in(self, tensor: Tensor, read: Callable[[], Any], label: str) -> TracedTensor:
         """The program's input for a tensor object from outside; the same one each time it is met."""
+        # two inputs for one object would be two values to Python's `is`, to tapes and to changes in place
         known = self.stand_ins.get(id(tensor))
         if known is not None:
             return known[1]
@@ -169,6 +170,7 @@ class Tracer:
 
     def _outside(self, trace: Trace, tensor: Tensor) -> TracedTensor:
         """A concrete tensor (or one of an enclosing trace) reaches an operation."""
+        # what was made while the function was traced, and nobody watches, is a constant, which passes can compute with
         if isinstance(tensor, TracedTensor) or self._is_input(tensor):
             return self.stand_in(tensor, lambda: tensor, "a captured tensor")
         return trace.constant(tensor._data)
@@ -216,6 +218,7 @@ class Tracer:
 
     def initial(self, variable: Variable, start: Any) -> Any:
         """A variable is made while the function is traced: it is real, and its initial value must be known now."""
+        # Under a condition that would be Python's if its number had not become an input: traced again with the number as it is.
         if len(self.logs) > 1 and not self.building.under_way and self.lifted - {TRACK}:
             raise Build
         self.trials.refuse("a variable is made in the loop")
@@ -243,6 +246,7 @@ class Tracer:
     def outer(self, scope: Any, name: str, value: Any) -> Any:
         """A global or closure variable."""
         cell = scope.cells.get(name)
+        # (a variable of the function itself that a method of a class made in it sees)
         if cell is not None and id(cell) in self.own:
             return value
         if value.__class__ in FIXED_KINDS:  # only which one it is counts, and that was noted when it was read first
@@ -256,6 +260,7 @@ class Tracer:
 
     def attr(self, target: Any, name: str, value: Any) -> Any:
         if isinstance(target, types.ModuleType):
+            # (what libraries hold does not change from call to call: a guard for each `np.pi` would cost more than it tells)
             if not _user_module(target):
                 return value
             return self._read(
@@ -263,6 +268,7 @@ class Tracer:
             )
         if isinstance(target, (Tensor, Readable)) or id(target) not in self.external:
             return value
+        # A bound method is a new object at each read: of a user's class which function it is counts, of others nothing does.
         if isinstance(value, (types.MethodType, types.BuiltinMethodType)) and (
             value.__self__ is target or isinstance(value.__self__, type)
         ):
@@ -288,11 +294,13 @@ class Tracer:
             else:
                 self.guards.length(container)
             return value
+        # the container's numbers are inputs in this trace: they are put in their places before the first is read
         if content is not None and content.key in self.lifted and content.key not in self.installed:
             self._install(content)
             return container[key]
         if content is not None and self._written(content):
             return self._item_at_start(content, value)
+        # a constant until somebody writes to that place: then the trace begins anew with the number as an input (`note`)
         if content is not None and type(value) in (int, float, bool):
             self.numbers[content.key] = content
         if isinstance(value, (Tensor, np.ndarray)) and not isinstance(value, TracedTensor) and not isinstance(key, Tensor):
@@ -352,6 +360,7 @@ class Tracer:
 
     def _item_at_start(self, content: Content, value: Any) -> Any:
         """An item of a container that was changed: a tensor from outside is read where it stood when the call began."""
+        # the outermost log that has it: what it held when the call began, not when the loop or branch did
         old = next(log.entries[content.key][1] for log in self.logs if content.key in log.entries)
         number = type(value) in (int, float, bool) and any(value is other for _, other in pairs(old))
         if number and isinstance(content, (ListContent, DictContent)) and content.key not in self.lifted and self._may_lift():
@@ -363,6 +372,7 @@ class Tracer:
         return self.known(value)
 
     def _read(self, place: Place, value: Any, label: str, guard: Callable[[], None]) -> Any:
+        # what the function wrote itself is no read from outside: nothing to guard, nothing to capture
         if any(place.key in log.entries for log in self.logs):
             return self.known(value) if not isinstance(value, TracedTensor) else value  # written here: the program's own
         if isinstance(value, (Tensor, np.ndarray)):
@@ -376,6 +386,7 @@ class Tracer:
             return place.read()
         if type(value) in (int, float, bool):
             self.numbers[place.key] = place
+        # before the guard: an array of another library is asked for its content at each call, not compared
         self._foreign(value, place.read)
         guard()
         return self.known(consumable(value, f"`{label}`"))
@@ -400,6 +411,8 @@ class Tracer:
 
     def _install(self, place: Place) -> None:
         """State from outside that the function writes: its numbers and tensors become inputs, in their place."""
+        # In the outermost log, so that the end of the trace writes back what stands there then, and undoing puts the user's own
+        # back.
         self.logs[0].note(place)
         content = place.read()
         if isinstance(content, list):
@@ -445,6 +458,7 @@ class Tracer:
         if place.key in log.entries:
             return
         place.line = user_location()
+        # the first write to a place that was there before the call
         if not any(place.key in other.entries for other in self.logs) and self.from_outside(place):
             if place.key in self.numbers and self._may_lift():
                 raise Restart(place.key)

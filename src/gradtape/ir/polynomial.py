@@ -44,6 +44,7 @@ class Opaque(NamedTuple):
         left, right = bounds(self.left)[0], bounds(self.right)[0]
         if self.kind == "max":
             return (left is not None and left >= 0) or (right is not None and right >= 0)
+        # (Python's % has the sign of the divisor, and its // may be negative if one of the two is)
         if right is None or right < 0:
             return False
         return self.kind == "%" or (left is not None and left >= 0)
@@ -271,6 +272,7 @@ def _product(a: Size, b: Size) -> Size:
 def _exact(a: Size, b: Size) -> Size | None:
     """The polynomial q with q·b = a, if there is one: division by leading terms."""
     quotient: Size = 0
+    # Terms stand in the order of their degrees: what the leading ones leave is smaller, so the division ends.
     lead, factor = _terms_of(b)[0]
     while a != 0:
         monomial, own = _terms_of(a)[0]
@@ -334,6 +336,7 @@ def bounds(size: Size) -> tuple[int | None, int | None]:
     """What holds for all sizes of the symbols: (at least, at most), None where there is no such bound."""
     if not isinstance(size, Dim):
         return size, size
+    # Symbols are sizes, so none is below 0: a sum of them with factors of one sign has its bound where all are 0.
     rest = [(monomial, factor) for monomial, factor in size.terms if monomial]
     constant = dict(size.terms).get((), 0)
     if not all(isinstance(atom, str) or atom.at_least_zero for monomial, _ in rest for atom in monomial):
@@ -375,6 +378,7 @@ def _extreme(kind: str, a: Size, b: Size) -> Size:
         return a if kind == "max" else b
     if high is not None and high <= 0:
         return b if kind == "max" else a
+    # in one order, so that max(n, 3) and max(3, n) are the same size
     first, second = sorted((a, b), key=lambda size: (isinstance(size, int), str(size)))
     return _opaque(kind, first, second)
 

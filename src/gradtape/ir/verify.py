@@ -52,6 +52,7 @@ class _Context:
 
     def function(self, block: Block) -> None:
         if block not in self.free:
+            # callees first: what sizes they leave to their callers is asked of the operations that call them
             for callee in callees(block):
                 self.function(callee)
             known, self.known = self.known, set()
@@ -64,6 +65,7 @@ class _Context:
         if block in self.seen:
             raise InternalError(f"{where}: the block is used twice as a region")
         self.seen.add(block)
+        # Regions are isolated: a value of the block around is no operand inside, it has to be handed in.
         outer, self.defined = self.defined, set()
         before = set(self.known)
         self.define(block, block.params, block, where)
@@ -82,6 +84,7 @@ class _Context:
             for complaint in rule(self, block):
                 raise InternalError(f"{where}: {complaint}")
         self.defined = outer
+        # (a size that only a region has told is not known behind it)
         self.known = before
 
     def define(self, block: Block, values: Sequence[Value], owner: Operation | Block, where: str) -> None:

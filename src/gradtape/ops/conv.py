@@ -234,6 +234,8 @@ CONV: Op = multilinear(
         Sample(normal(1, 2, 2, 1), normal(3, 1, 1, 1), raises=(ValueError, "does not fit"), **_UNIT),
     ],
 )  # fmt: skip
+# y = conv(x, w) is linear in each: its adjoints in x and in w are maps of the same kind, and each is an adjoint of the others.
+# So three primitives are closed under differentiation, at any order.
 CONV_INPUT: Op = multilinear(
     "conv_input", "y w", _conv_input_impl,
     lambda ct, w, attrs: apply(CONV, ct, w, **without(attrs, "space")),
@@ -500,6 +502,7 @@ def depthwise_conv2d(
             f"depthwise_conv2d: the filter of shape {tuple(w.shape)} is for {channels} channels, the input of shape "
             f"{tuple(x.shape)} has {x.shape[-3 if first else -1]}"
         )
+    # as many groups as channels, each with one input channel
     grouped = reshape(w, (height, width, 1, channels * many))
     return _convolve(x, grouped, strides, padding, data_format, dilations, 2, "depthwise_conv2d")
 

@@ -68,6 +68,7 @@ def frame(
     size = x.shape[place]
     if pad_end:
         count = -(-size // step)
+        # (negative if steps are longer than frames: then the last frame ends before the signal does)
         missing = (count - 1) * step + length - size
         if missing.__class__ is not int or missing > 0:
             more = maximum(number_of(missing), 0) if missing.__class__ is not int else missing
@@ -266,6 +267,7 @@ def inverse_stft_window_fn(frame_step: Integer, forward_window_fn: Window = hann
         pieces = -(-length // step)
         squares = np.zeros(pieces * step)
         squares[:length] = forward**2
+        # each sample is in `pieces` frames: what their squared windows add up to at its place is divided out
         weight = np.tile(squares.reshape(pieces, step).sum(0), pieces)[:length]
         return _window(np.divide(forward, weight, out=np.zeros(length), where=weight > 0), dtype, op)
 
@@ -356,6 +358,7 @@ def _cosine(x: Tensor, type: int, norm: str | None) -> Tensor:
     if type == 3:
         x = x * (0.5 / _ortho(count)).astype(real) if norm else x * float(count)
         return irfft(cast(x, turning) * _turn(count, 1).astype(turning), [2 * count])[..., :count]
+    # type 4: the odd coefficients of the second transform of twice the length
     out = _cosine(pad(x, [(0, 0)] * (x.ndim - 1) + [(0, count)]), 2, None)[..., 1::2]
     return out * math.sqrt(0.5 / count) if norm else out
 
@@ -395,6 +398,7 @@ def _transformed(input: TensorLike, type: int, n: int | None, axis: int, norm: s
     if type == 1 and norm:
         raise InvalidArgumentError(f"{op}: norm must be None for the transform of type 1, which has no orthogonal form")
     x = of_rank(real_floats(input, "input", op), 1, "input", op)
+    # (NumPy's transforms know no half precision)
     if x.dtype.size < 4:
         x = cast(x, "float32")
     place = normal_axis(axis, x.ndim, op)

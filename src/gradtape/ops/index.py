@@ -35,6 +35,7 @@ Key = tuple[Any, ...]
 def _getitem_impl(x: Array, *, key: Key) -> Array:
     out = x[key]
     if isinstance(out, np.ndarray):
+        # a copy: a view would keep all of x alive, and `t[i] = v` writes into a buffer that nobody else sees
         return out.copy()
     return out if x.dtype.kind != "O" else text(out)  # one string
 
@@ -55,6 +56,7 @@ def _add_slice(buffer: Array, ct: Array, key: Key) -> None:
 
 def _add_rows(buffer: Array, ct: Array, indices: Array, axis: int) -> None:
     place: Key = (slice(None),) * axis + (indices,)
+    # (`buffer[place] += ct` would count an index that comes twice only once)
     np.add.at(buffer, place, ct)
 
 
@@ -202,6 +204,8 @@ def winners(key: Key, shape: tuple[int, ...]) -> Array | None:
     """Which positions of the value survive when index arrays name a place twice; None when all do."""
     if not any(isinstance(k, np.ndarray) for k in key):
         return None
+    # Each position writes its number to its place, as the update writes values: the number that is there afterwards is that of
+    # the last, which won.
     places = np.arange(math.prod(shape)).reshape(shape)[key]
     last = np.full(math.prod(shape), -1)
     order = np.arange(places.size)
@@ -230,6 +234,7 @@ def winners_later(part: Tensor, whole: Tensor, key: Key) -> Tensor | None:
 def _batch_update(op: Op, flags: tuple[bool, ...], inputs: tuple[Tensor, ...], attrs: dict[str, Any]) -> Tensor:
     x, value = batching.all_batched(flags, inputs)
     key = attrs["key"]
+    # (an empty array of one byte an element: only its shape is asked for)
     target = np.empty(tuple(x.shape)[1:], bool)[key].ndim
     if value.ndim - 1 < target:
         value = reshape(value, (value.shape[0], *([1] * (target - value.ndim + 1)), *tuple(value.shape)[1:]))
@@ -278,6 +283,7 @@ UPDATE = general(
 def check_update(data: Array, value: Array, key: Key) -> None:
     """Raise as the update would, before anything is written."""
     try:
+        # without memory: one byte that stands for the whole array
         target = np.broadcast_to(np.False_, data.shape)[key].shape
         np.broadcast_to(np.broadcast_to(np.False_, value.shape), target)
     except (ValueError, IndexError) as error:

@@ -81,6 +81,7 @@ def _diag_impl(x: Array, *, k: tuple[int, int], rows: int, columns: int, align: 
     return out.reshape(*lead, rows, columns)
 
 
+# Each is the other's adjoint: what one takes out of a place the other puts there, and leaves zeros elsewhere.
 MATRIX_DIAG_PART = linear(
     "matrix_diag_part", "x", _diag_part_impl,
     lambda ct, x_spec, k, align: apply(MATRIX_DIAG, ct, k=k, rows=x_spec.shape[-2], columns=x_spec.shape[-1], align=align),
@@ -157,6 +158,7 @@ def diag_part(
     band = _band(k, "diag_part")
     _inside(rows, columns, band, align, "diag_part")
     out = apply(MATRIX_DIAG_PART, x, k=band, align=align)
+    # (one diagonal has no gaps; of a band, shorter diagonals are filled up to the longest)
     if band[0] == band[1] or (isinstance(padding_value, (int, float)) and padding_value == 0):
         return out
     taken = np.zeros(_packed_shape(rows, columns, band, align), bool)
@@ -317,6 +319,7 @@ def band_part(input: TensorLike, num_lower: Integer, num_upper: Integer, name: s
     if x.ndim < 2:
         raise InvalidArgumentError(f"band_part: needs matrices (rank 2 or more), got shape {tuple(x.shape)}")
     rows, columns = x.shape[-2:]
+    # how many diagonals is known only when the program runs: both bounds are compared there, element by element
     if is_traced(num_lower) or is_traced(num_upper):
         above = grid(columns, 1, 2) - grid(rows, 0, 2)  # on which diagonal an element is
         low, high = (cast(convert(n), "int64") for n in (num_lower, num_upper))
@@ -401,6 +404,7 @@ def matvec(
     if a.ndim < 2 or b.ndim < 1 or not fits(a.shape[-2 if transpose_a or adjoint_a else -1 :][:1], b.shape[-1:]):
         turned = " transposed" if transpose_a or adjoint_a else ""
         raise InvalidArgumentError(f"matvec: {tuple(a.shape)}{turned} does not fit a vector of shape {tuple(b.shape)}")
+    # a vector as a matrix of one column: the product's own rule, batching and machine code serve it
     return squeeze(matmul(a, expand_dims(b, -1), transpose_a, False, adjoint_a), -1)
 
 

@@ -91,7 +91,9 @@ def _binomial_impl(key: Array, counts: Array, probs: Array, *, shape: tuple[int,
 
 
 def _categorical_impl(key: Array, logits: Array, *, count: int, dtype: DTypeLike) -> Array:
+    # in double precision whatever the logits are: running sums of many small probabilities would lose the last classes
     rows = np.asarray(logits, np.float64)
+    # (less the largest logit, so that no exponential overflows)
     weights = np.cumsum(np.exp(rows - rows.max(axis=-1, keepdims=True, initial=-np.inf)), axis=-1)
     drawn = _generator(key).random((*rows.shape[:-1], count)) * weights[..., -1:]
     # the class is the number of running sums not above the drawn value, found row by row in one sorted search:
@@ -100,6 +102,7 @@ def _categorical_impl(key: Array, logits: Array, *, count: int, dtype: DTypeLike
     base = np.arange(len(rows))[:, None]
     flat = np.searchsorted((unit + base).ravel(), (drawn / weights[..., -1:] + base).ravel(), side="right")
     classes = flat.reshape(drawn.shape) - base * rows.shape[-1]
+    # (a number that rounds up to the last sum would be a class too many)
     return _finished(np.minimum(classes, rows.shape[-1] - 1), dtype)
 
 
@@ -200,6 +203,7 @@ REPARAMETERIZED_GAMMA: Op = elementwise(
 
 
 def _gamma_samples(draw: Draw, alpha: Tensor, shape: Dims) -> Tensor:
+    # drawn from alpha without a past: the derivative of a sample is the implicit one, not what rejection would make of it
     return apply(REPARAMETERIZED_GAMMA, alpha, apply(RANDOM_GAMMA, draw(), stop_gradient(alpha), shape=shape))
 
 
@@ -236,6 +240,7 @@ def key_uniform(draw: Draw, shape: Shape, minval: Any, maxval: TensorLike | None
     out = apply(RANDOM_UNIFORM, draw(), shape=dims, dtype=target)
     if maxval is None:
         maxval = 1.0
+    # the usual bounds cost no operations, of which tapes and programs would have two for each draw
     if _is(minval, 0.0) and _is(maxval, 1.0):
         return out
     low, high = (convert(v, hint=target) for v in (minval, maxval))

@@ -399,6 +399,7 @@ def reduce_logsumexp(input_tensor: TensorLike, axis: Axes = None, keepdims: bool
     x = convert(input_tensor)
     # Any constant shift gives the same value and derivative, so the maximum is one for the tape as well.
     top = stop_gradient(reduce_max(x, axis, True))
+    # (-inf less -inf would be NaN where all elements are -inf)
     top = where(is_finite(top), top, zeros_like(top))
     out = log(reduce_sum(exp(x - top), axis, True)) + top
     if keepdims:

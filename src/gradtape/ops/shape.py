@@ -142,6 +142,7 @@ def unbroadcast(ct: Tensor, shape: Dims) -> Tensor:
 
 def _sum_to_impl(x: Array, *, shape: tuple[int, ...]) -> Array:
     axes = tuple(i for i, (have, want) in enumerate(zip(x.shape, shape, strict=True)) if want == 1 and have != 1)
+    # (in the dtype of x: NumPy sums small integers in wider ones)
     out = np.add.reduce(x, axis=axes, keepdims=True, dtype=x.dtype) if axes else x
     if out.shape != tuple(shape):
         raise InvalidArgumentError(f"a value of shape {x.shape} is no sum over unit axes of shape {tuple(shape)}")

@@ -93,6 +93,7 @@ def case(
         function_of(default, "default", "case")
     if any(is_staged(valued(pair[0])) for pair in pairs):
         return _unwrapped(staged_case(pairs, default, exclusive), strict)
+    # (of exclusive ones all are asked: that a second one is true is an error)
     chosen = [function for predicate, function in _until_true(pairs, exclusive)]
     if len(chosen) > 1:
         raise InvalidArgumentError(SEVERAL_TRUE)
@@ -324,6 +325,7 @@ def map_fn(
     """
     function_of(fn, "fn", "map_fn")
     signature = fn_output_signature if fn_output_signature is not None else dtype
+    # (a tuple around it: None says that Python is to do it, and a function may give None)
     mapped = staged_over(elems, fn, lambda: staged_map(fn, elems), may_try=signature is None)
     if mapped is not None:
         return mapped[0] if back_prop else _constants(mapped[0])

@@ -51,6 +51,7 @@ def _source(value: Structure, function: str, f: Callable[..., Any], place: int) 
     with respect to the argument at `place`: what that can be is decided here."""
 
     def leaf(given: TensorLike) -> Any:
+        # a tensor of its own: watching the caller's would make it a source of tapes that the caller has
         tensor = given if isinstance(given, Variable) else convert(given).__copy__()
         if not tensor.dtype.is_differentiable:
             raise TypeError(
@@ -194,6 +195,7 @@ def vjp(f: Callable[..., Any], *primals: Structure) -> tuple[Any, Callable[[Any]
     array([2., 6.], dtype=float32)
     """
     fresh = tuple(_source(p, "vjp", f, i) for i, p in enumerate(primals))
+    # (persistent: the pull may be called any number of times, and its result differentiated)
     tape = GradientTape(persistent=True, through_assignments=True)
     with tape:
         tape.watch(fresh)
@@ -293,6 +295,8 @@ def hessian_vector_product(f: Callable[..., Any], argnum: int = 0) -> Callable[.
             return f(*point[:place], x, *point[place + 1 :], **kwargs)
 
         source = _source(point[place], "hessian_vector_product", f, place)
+        # Forward over reverse: one gradient and its tangent, about four times the function itself, where reverse over reverse
+        # would record a whole backward pass.
         product = jvp(grad(along), [source], [vector])[1]
         return _to_numpy(product) if _answer_numpy(args) else product
 
@@ -318,6 +322,7 @@ def jacobian(f: Callable[P, Any], argnums: int = 0) -> Callable[P, Any]:
         if tree.is_nested(source) or out.size <= source.size:
             answer = tape.jacobian(out, source, unconnected_gradients="zero")
         else:
+            # the values of the reverse pass are freed before the function runs again
             tape.close()
             answer = _forward_jacobian(
                 f, _with_sources("jacobian", f, args, argnums)[0], _places(argnums, len(args))[0], kwargs, out
@@ -336,6 +341,8 @@ def _forward_jacobian(f: Callable[..., Any], args: list[Any], place: int, kwargs
     # The tangents of all elements at once: a batch of unit vectors on a primal that all of them share.
     unit = rows.identity_rows(source)(0, size)
     with scope_of(RecordingScope(scope.recorders, (*scope.batches, None))):
+        # The accumulator gives one tangent of the primal's own shape. Here it is a batch of them, all unit vectors: put in its
+        # place after it watches.
         primal = source.__copy__()
         primal._node = source._node
         with ForwardAccumulator(primal, zeros_like(primal)) as accumulator:

@@ -144,6 +144,7 @@ class TensorArray:
         tracer = active()
         if tracer is None:
             return False
+        # before anything is changed, so that a trace that is thrown away can put it back
         tracer.note(ArrayContent(self))
         return len(tracer.logs) > 1 or self._pending() or staged_items(self._items) is not None
 
@@ -287,6 +288,7 @@ class TensorArray:
             raise InvalidArgumentError(
                 f"TensorArray.split: {len(sizes)} parts do not fit into an array of fixed size {len(self._items)}"
             )
+        # all are checked before the slots are emptied: a refused split changes nothing
         parts = [self._checked(part, "split") for part in arrays.split(tensor, sizes)]
         self._empty(max(len(self._items), len(parts)))
         for place, part in enumerate(parts):
@@ -355,6 +357,8 @@ class TensorArray:
         node = tensor._node
         if node is None:
             return
+        # Who watches it now may have left its block when the slots are stacked: it is remembered here, so that the result is
+        # still connected.
         known = [key for _, key in self._tapes]
         for recorder in current_scope().recorders:
             if recorder.key in node.keys and recorder.key not in known and isinstance(recorder, GradientTape):

@@ -65,8 +65,10 @@ def models(tape: GradientTape, targets: Sequence[Any] = ()) -> tuple[Model, Mode
     modules = [code for code in draft.codes.values() if code is not None and code.co_name == "<module>"]
     tokens: dict[Any, int] = {}
     numbers = [tokens.setdefault((r.op.name, id(r.code), r.lasti), len(tokens)) for r in draft.records]
+    # Code that is running now, or asked the tape, is where the tape is: its records are not put into a box for a call.
     tree = grown(numbers, codes, [id(code) for code in (*(frame.f_code for frame in user_frames()), *spent, *modules)])
     flat = folded(tree)
+    # too much to look at even with loops folded: lines of the source stand for what ran on them
     if len(flat.members) > CLASSES:
         flat = by_line([draft.sites.line(record) for record in draft.records], codes, LINES)
         about["by"] = "line"
@@ -184,6 +186,7 @@ class _Maker:
             if len(sizes) > 1:
                 node["gradient"]["last"] = number(norms[-1])
             if len(sizes) > 2 and not self.lines:
+                # a curve over the iterations: a gradient that vanishes or explodes is seen at a glance
                 node["series"] = [number(length) for length in norms[:: -(-len(norms) // SERIES)]]
 
     def _constants(self, record: Record) -> list[list[Any]]:
@@ -210,6 +213,7 @@ class _Maker:
                     key = (-1 - (source - count), end, slot, 0)
                 else:
                     before = rounds.get(source, ())
+                    # (of one iteration the two are the same object: the usual case is asked first)
                     loop = 0 if before is within else carried(before, within)
                     start = class_of[source]
                     if self.lines and start == end:
@@ -252,6 +256,7 @@ class _Maker:
         if len(members) > 1:
             node["count"] = len(members)
         current = getattr(thing, "_tensor", thing)
+        # a variable that was assigned since has another value by now: only the version that the tape knows counts
         same = current is not None and draft.first.get(current._node) is last and not current.wraps
         if last not in draft.values and same:
             draft.values[last] = current._data

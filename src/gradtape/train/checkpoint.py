@@ -86,6 +86,7 @@ class Checkpoint:
         """Write to `file_prefix-1`, `-2`, … and note it as the latest of its directory; gives the path."""
         prefix = os.fspath(file_prefix)
         os.makedirs(os.path.dirname(os.path.abspath(prefix)), exist_ok=True)
+        # (taken back if writing fails: the next attempt has the same number)
         before = self.save_counter.value()
         self.save_counter.assign_add(np.int64(1))
         path = f"{prefix}-{int(self.save_counter)}"
@@ -161,6 +162,7 @@ class Checkpoint:
             for name in list(left):
                 if name.startswith(prefix + "/") and optimizer.checkpoint_defer(name[len(prefix) + 1 :], left[name], path):
                     del left[name]
+        # what an earlier restore still had for variables to come is out of date now
         if self._late is not None:
             self._late.forget()
         self._late = LateRestore(self, self.objects(), left, _names_in(shared), _fitting(path))
@@ -247,6 +249,7 @@ def _check_fit(label: str, have: Array, value: Array, path: str) -> None:
 
 def _fitting(path: str) -> Callable[[Variable, str, Any], Tensor]:
     def fitting(variable: Variable, name: str, value: Array) -> Tensor:
+        # (the value itself: until it is restored, reading the variable asks for just this)
         have: Any = Variable.__dict__["_stored"].__get__(variable)
         _check_fit(f"variable '{variable.name}' ('{name}')", np.asarray(have._data), value, path)
         return _boxed(value)
@@ -299,6 +302,7 @@ def _walk(
 def _saved_as(path: str, shared: dict[str, str]) -> str:
     """The name that a file uses for what is found at a path: shared objects are saved under one of theirs."""
     parts = path.split("/")
+    # The longest prefix first: of an object inside a shared one, the inner sharing tells more.
     for length in range(len(parts), 0, -1):
         first = shared.get("/".join(parts[:length]))
         if first is not None:
@@ -319,6 +323,7 @@ def _paths_to(objects: dict[str, Any], variable: Variable) -> Iterator[str]:
             yield path
         elif isinstance(item, Optimizer):
             yield from (f"{path}/{name}" for name, slot in item.checkpoint_state().items() if slot is variable)
+        # looked into on each way that leads to it, since all names count, but not inside of itself
         elif id(item) not in above and not isinstance(item, (*_PLAIN, np.ndarray, np.generic, Tensor, Variable, Generator)):
             within = above | {id(item)}
             waiting += [(child_name(path, key), part, within) for key, part, _ in _parts(item)]
@@ -366,6 +371,7 @@ def _known_paths(directory: str) -> list[str]:
         return []
     except (ValueError, KeyError, TypeError) as error:
         raise DataLossError(f"{state} is damaged: {error}; delete it, and restore checkpoints by their own path") from error
+    # (somebody may have deleted some by hand)
     return [path for path in (os.path.join(directory, name) for name in names) if os.path.exists(path)]
 
 

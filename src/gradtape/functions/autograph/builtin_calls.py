@@ -262,6 +262,7 @@ def _type(*args: Any, **kwargs: Any) -> Any:
     if len(args) != 1:
         return type(*args, **kwargs)
     kind = python_kinds.type_of(args[0])
+    # the class of an object from outside is from outside too: what is read of it is guarded
     return active().known(kind) if id(args[0]) in active().external else kind
 
 

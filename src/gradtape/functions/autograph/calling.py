@@ -90,6 +90,7 @@ def conv(callee: Any) -> Any:
             if tells(callee, tracer.external):
                 return at_run_time(callee)
             warn_frozen(callee, tracer.external)
+        # (the same object where nothing was converted: `is` comparisons of the user's methods still hold)
         converted = conv(function)
         return callee if converted is function else MethodType(converted, callee.__self__)
     if kind is partial:
@@ -100,6 +101,7 @@ def conv(callee: Any) -> Any:
             return _builtin(callee, tracer)
         if kind is type or (isinstance(callee, type) and kind.__call__ is type.__call__):  # (an abstract base class, too)
             return _in_place_of(callee, OVERLOADS.get(callee) or _constructor(callee), tracer)
+        # `list.append(values, v)`: bound now, it is the method whose writes are announced
         if kind in UNBOUND:
             return lambda target, *args, **kwargs: conv(callee.__get__(target, type(target)))(*args, **kwargs)
         if kind is MethodWrapperType:
@@ -108,6 +110,7 @@ def conv(callee: Any) -> Any:
             return partial(reaching, callee)
         if kind.__module__ == "numpy":
             return _in_place_of(callee, numpy_call(callee), tracer)
+    # a callable object of the user's class: its `__call__`, not what stands in for it while the trace lasts
     function = original(getattr(kind, "__call__", None))  # noqa: B004  (it is called, not only asked for)
     if function.__class__ is FunctionType:
         converted = converted_function(function)
@@ -142,6 +145,7 @@ def _function(callee: Any) -> Any:
     warn_frozen(callee, tracer.external)
     if home in ("numpy", "scipy"):
         return _in_place_of(callee, numpy_call(callee) if home == "numpy" else scipy_call(callee), tracer)
+    # what a program was traced with is guarded as far as it is seen; of this function nothing is, and `explain` says so
     if home not in LIBRARIES:
         tracer.guards.unguarded[f"what `{callee.__name__}` reads (it is not converted)"] = None
     return _foreign(converted, tracer)
@@ -213,6 +217,7 @@ def numbers_given(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> t
     """Arguments of a library function: where no tensor decides the dtype of a Python number, it has the one that such numbers
     get as tensors."""
     values = [*args, *kwargs.values()]
+    # most calls have no number of the loop among their arguments
     if not any(isinstance(v, WeakTensor) or v.__class__ in (list, tuple) for v in values):
         return args, kwargs
     # a dtype decides, and nothing is rounded before it does; but `cast` is given a tensor
@@ -267,6 +272,7 @@ def _constructor(cls: type) -> Any:
         tracer.classes.meet(cls)
     init = cls.__init__  # type: ignore[misc]
     new: Any = cls.__new__
+    # a named tuple, an enumeration, a class of C: its own way of making objects is not to be repeated here
     if new is not object.__new__ or init.__class__ is not FunctionType:
         return cls
     converted = converted_function(init, quiet=True)
@@ -274,6 +280,7 @@ def _constructor(cls: type) -> Any:
         return partial(_dataclass, cls) if dataclasses.is_dataclass(cls) else cls
 
     def construct(*args: Any, **kwargs: Any) -> Any:
+        # what `type.__call__` does, with the converted `__init__`: so attributes that are set in it are seen
         instance: Any = object.__new__(cls)
         result = converted(instance, *args, **kwargs)
         if result is not None:

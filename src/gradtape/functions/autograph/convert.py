@@ -63,6 +63,8 @@ def _runtime() -> CellType:
 def converted_function(function: FunctionType, quiet: bool = False) -> Any:
     """The converted form of a plain function; the function itself if it is not to be converted."""
     code = function.__code__
+    # `functools.wraps` copies the attributes of a function to another: the identity says whose form it is. New defaults need a
+    # new one.
     kept = function.__dict__.get(KEPT)
     if kept is not None and kept[0] == id(function) and kept[1] is code and kept[2].__defaults__ is function.__defaults__:
         _note_builtins(function, kept[3])
@@ -85,6 +87,8 @@ def _note_builtins(function: FunctionType, conversion: Conversion) -> None:
     if tracer is not None:
         tracer.guards.builtins(function.__globals__, conversion.builtins)
         for default in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
+            # a mutable default is one object for all calls: what the function reads of it and writes to it is state from
+            # outside
             if isinstance(default, (list, dict, set)):
                 tracer.known(default)
 
@@ -105,6 +109,7 @@ def _decide(function: FunctionType, quiet: bool) -> Entry:
             _say(function, "its source is not available (write it in a file, a notebook or IPython)")
         return note(code, Entry())
     try:
+        # (the passes over the tree are recursive: deep expressions need more of Python's stack than it allows by itself)
         with room_for(depth(source.node)):
             converted = compiled(transformed(source, code, function.__globals__), code)
     except RecursionError:

@@ -98,10 +98,13 @@ class FunctionEmitter:
         name, plain = node.id, ast.Name(node.id, ast.Load())
         owner = self.frame.owner(name) if self.scope.kind(name) == VARIABLE else None
         if owner is None:
+            # builtins are guarded once for the function (`Conversion.builtins`), not at each of their reads
             if name.startswith(build.RUNTIME) or (name in self.plain_names and self.scope.kind(name) == GLOBAL):
                 return build.located(plain, node)
             return build.located(build.call("outer", build.load(build.SCOPE), build.constant(name), plain), node)
         inside = owner.function is self.frame.function
+        # A function inside another may run at any time later: of the outer one's variables only those count that were bound
+        # when it was made.
         if not inside:
             certain = name in self.frame.function.outside
         elif self._definite is None:
@@ -110,6 +113,8 @@ class FunctionEmitter:
             certain = name in self._definite
         if certain:
             return build.located(plain, node)
+        # It gets a value from the start that says "not bound": `ld` raises Python's own error for it, and a branch can carry
+        # it.
         owner.undefined.add(name)
         operator = "ld" if self.scope.is_local(owner.scope) else "ld_free"
         return build.located(build.call(operator, plain, build.constant(in_words(name))), node)
@@ -165,6 +170,7 @@ class FunctionEmitter:
         for statement in statements:
             self.hoisted = []
             emitted = self.statements[type(statement)](self, statement)
+            # (functions that an expression needs are defined before the statement it stands in)
             for part in (*self.hoisted, *emitted):
                 result.append(part if "lineno" in part.__dict__ else build.located(part, statement))
         self.hoisted = outer
@@ -200,6 +206,7 @@ class FunctionEmitter:
         """A function around `body`, in which the state names are the outer ones; `first` are user statements too."""
         statements = [*first, *body]
         changed = {n for n in written(statements) if self.is_variable(n)}
+        # names that the body writes and nobody reads afterwards stay its own: a variable of the generated function, no state
         frame = FunctionFrame(self.scope, self.frame, changed.difference(state), None)
         frame.declared_nonlocal |= changed.intersection(state)
         outside = self.definite or set()
@@ -223,6 +230,8 @@ class FunctionEmitter:
     def thunk(self, node: ast.expr) -> ast.expr:
         """A function of no arguments that evaluates an expression; names it binds are bound in the frame around it."""
         before = self.definite
+        # `(x := f())` in a lambda would bind a name of the lambda: such an expression becomes a function that declares it
+        # nonlocal
         walrus = {n.target.id for n in own([node]) if isinstance(n, ast.NamedExpr) and self.is_variable(n.target.id)}
         value = self.expr(node)
         if walrus:
@@ -249,6 +258,7 @@ class FunctionEmitter:
         known = self.definite
         if known is None:
             known = {n for n in scope.outer_reads() if not self.exposed(n) or self.scope.always_bound(n)}
+        # (what is deleted anywhere may be gone by the time the function runs)
         outside = {n for n in known | self.frame.function.outside if not self._deleted(n)}
         outside.add(node.name)
         frame = FunctionFrame(scope, self.frame, scope.variables, outside)

@@ -70,6 +70,7 @@ class Attribute(Place):
             if self.name in getattr(target, "__dict__", {}):
                 delattr(target, self.name)
         else:
+            # past a `__setattr__` of the user's, which may refuse or count: what is put back is no write of the user's program
             plain = type(target).__setattr__.__class__ is FunctionType and not isinstance(target, type)
             (object.__setattr__ if plain else setattr)(target, self.name, value)
 

@@ -186,6 +186,7 @@ def item(target: Any, key: Any) -> Any:
         )
     if isinstance(key, slice):
         return convert(target)[key]
+    # Python numbers of one type are one array: looked up, a number that gives way to other dtypes, as Python's own would
     if target and all(v.__class__ is target[0].__class__ for v in target) and target[0].__class__ in (bool, int, float):
         return numbers_at(target, key)
     if not all(isinstance(v, (Tensor, np.ndarray)) for v in target):
@@ -193,8 +194,10 @@ def item(target: Any, key: Any) -> Any:
     aliases = active().aliases
     numbers = all(isinstance(v, (Tensor, Readable, int, float, np.ndarray, np.generic)) for v in target)
     one_by_one = aliases.tracking and any(has_identity(v) for v in target)  # the object itself is wanted, not its value
+    # one array and one lookup, where a chain of branches would have as many as there are items
     if numbers and _one_shape(target) and not one_by_one:
         value = convert(list(target))[key]
+        # (a copy of an item where Python has the item itself: a change in place of either would go unseen)
         aliases.suspect(value, *target)
         return value
     count = len(target)
@@ -279,6 +282,7 @@ def set_item(target: Any, key: Any, value: Any) -> None:
             )
         text = "a dict got a key in a staged loop that it did not have before: set all keys before the loop"
         require(truth(functools.reduce(logical_or, [equal(key, k) for k in keys])), InvalidArgumentError, text)
+        # which key is meant is known only at run time: every value may be the one that is replaced
         for k in keys:
             target[k] = stage_if_exp(equal(key, k), lambda: value, functools.partial(target.__getitem__, k))
     else:
@@ -315,6 +319,7 @@ def inplace(operation: str, target: Any, value: Any) -> Any:
 
 def joined(left: list[Any], right: list[Any]) -> list[Any]:
     """`left + right`: a new list, where one of them lives in the program."""
+    # (a list of the program can be added to at its end only)
     if staged_items(right) is not None and left:
         raise JoinError(
             f"{user_location()}: a list that is filled in a staged loop can only come first in a sum of lists: `filled + [x]`; "
@@ -374,6 +379,7 @@ def unpack(value: Any, count: int, star: int | None) -> Any:
     if not isinstance(have, int):
         if star is not None:
             raise InvalidArgumentError("a starred name cannot take the rest of a tensor whose length is known only at run time")
+        # Python would raise for another number of rows: the program does, when it knows it
         same = equal(current_trace().dim(value.shape[0]), count)
         require(same, ValueError, f"a tensor of {count} rows was expected")
         return [value[i] for i in range(count)]
@@ -458,6 +464,7 @@ def _sum(values: Any, start: Any = 0) -> Any:
     if isinstance(values, (Tensor, Readable)):
         return start + reduce_sum(values, 0)
     if isinstance(values, StagedIterable) and not isinstance(values.length(), int):
+        # the sum is state of a loop whose length only the program knows
         total = [start]
         stage_for(values, None, lambda v: total.__setitem__(0, total[0] + v), _cell_state(total, "the sum"))
         return total[0]
@@ -480,6 +487,7 @@ def _sorted(values: Any, *, key: Any = None, reverse: bool = False) -> Any:
 def _sorted_copies(values: Any, key: Any, reverse: bool) -> list[Any]:
     if key is not None:
         keys = stack([convert(key(v)) for v in _sequence(values)])
+        # (stable, as Python's sort is)
         order = sorting.argsort(keys, direction="DESCENDING" if reverse else "ASCENDING", stable=True)
         whole = stack(_sequence(values))
         return [whole[order[i]] for i in range(int(whole.shape[0]))]
@@ -564,5 +572,6 @@ _BUILTINS: dict[str, Callable[..., Any]] = {
 
 def call_builtin(name: str, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> Any:
     """A builtin of which an argument is staged."""
+    # (a value that may be missing must be there to be used, and a size becomes a number of the program)
     values = tuple(a.get() if isinstance(a, Maybe) else current_trace().dim(a) if a.__class__ is Dim else a for a in args)
     return _BUILTINS[name](*values, **(kwargs or {}))

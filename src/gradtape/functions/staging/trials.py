@@ -73,6 +73,7 @@ class Trials:
 
             return run
 
+        # the second way takes one turn out: names often have another type before their first assignment in the body
         ways = [staged(ForLoop.stage), staged(ForLoop.stage_after_one)]
         if not self.any_of(ways, state, body, _turns(iterated)):
             return False
@@ -109,6 +110,7 @@ class Trials:
         before = Snapshot(tracer)
         asked = trace.unknown_asked
         tracer.logs.append(log)
+        # references that staging itself has: the escape analysis must not take them for the user's
         tracer.aliases.holding.append(starts)
         self.depth += 1
         tracer.can_unroll += 1
@@ -150,6 +152,7 @@ class Trials:
                 self._check_size(len(block.operations) - start, turns, state, _turns(iterated))
 
     def _check_size(self, operations: int, turns: int, state: State, total: int | None) -> None:
+        # as many operations as all turns will be, if they go on like this
         if operations * (1 if total is None else total / turns) <= MAX_OPERATIONS:
             return
         place = next((cause for line, _, cause in self.unrolled.values() if line == state.line), None)

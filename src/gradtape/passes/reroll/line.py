@@ -102,6 +102,7 @@ class StraightLine:
             if operation in self._dropped:
                 self._list(operation.operands[0], operation.attrs["axis"], operation.loc)
                 return
+            # (a slice that is read from a list is not made by itself any more: whoever uses it gets the item)
             if operation.results and operation.results[0] in self._rows:
                 return
         operands = self.read(operation.operands, operation.loc)
@@ -161,6 +162,8 @@ class StraightLine:
 
     def described(self, item: Item) -> Item:
         """The item with its token and holes; from now on others may use its results."""
+        # what may differ from iteration to iteration (numbers in keys and paddings) is a hole: items that agree otherwise have
+        # one token
         outlined, item.holes = outline(item)
         type_of = self._type_of
         for value in item.results:
@@ -198,6 +201,7 @@ class StraightLine:
         if not located:
             return np.array([item.token for item in self.items], np.int64)
         seen = self._located
+        # (iterations of a loop stand at the same lines: with lines, what merely looks alike is told apart)
         return np.array([seen.setdefault((item.token, item.loc), len(seen)) for item in self.items], np.int64)
 
 

@@ -268,6 +268,7 @@ class Builder:
         labels = [self.writer.label("case") for _ in cases]
         after = self.writer.label("after")
         table = " ".join(f"{value.type} {number}, label %{label}" for number, label in zip(cases, labels, strict=True))
+        # (callers list all cases: that the last one is also the default spares LLVM a comparison)
         self.end(f"switch {value.type} {value.register}, label %{labels[-1]} [ {table} ]")
         for label, write in zip(labels, cases.values(), strict=True):
             self._start(label, after)
@@ -310,6 +311,7 @@ class Signature:
     @staticmethod
     def of(body: Callable[..., Any]) -> Signature:
         """That of a Python function whose first parameter is the builder."""
+        # the annotations of the Python function are the types of the native one: said once, and checked by mypy too
         hints = get_type_hints(body, include_extras=True)
         result = _kind(hints.pop("return"))
         return Signature(result, {name: _kind(hint) for name, hint in list(hints.items())[1:]})
