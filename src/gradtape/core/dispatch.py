@@ -70,6 +70,7 @@ def promote(*values: TensorLike) -> tuple[Tensor, ...]:
         if t.__class__ in WEAK:
             return WEAK[t.__class__](tensors)
     known = [t.dtype for t in tensors if isinstance(t, Tensor)]
+    # Tensors first: they decide, and Python's numbers and lists take what comes of them.
     hint = reduce(promote_dtypes, known) if known else None
     converted = [t if isinstance(t, Tensor) else convert(t, hint=hint) for t in tensors]
     dtype = reduce(promote_dtypes, [t.dtype for t in converted]) if converted else None
@@ -204,6 +205,7 @@ def failed(op: Op, inputs: Any, datas: Any, attrs: dict[str, Any], error: Except
         return True, trace.emit(op, inputs, attrs)
     if isinstance(error, RuntimeWarning):
         return False, rerun(op, datas, attrs, error)
+    # Of what ran in an `impl` nobody but us is in the traceback: then it says nothing to the user, and goes.
     entry = error.__traceback__
     while entry is not None and below_the_user(entry.tb_frame):
         entry = entry.tb_next
@@ -215,6 +217,7 @@ def apply_wrapped(op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any
     entered inside the evaluator keep a record of the wrapped call."""
     values = tuple([v if v.__class__ is Tensor or type(v) in QUICK else plain(v) for v in inputs])
     wrapper: Any = None
+    # the innermost evaluator comes first: it unwraps its own level, and what it calls is dispatched again for the next
     for v in values:
         if v.__class__ is not Tensor and isinstance(v, Tensor) and v.wraps and (wrapper is None or v.level > wrapper.level):  # type: ignore[attr-defined]
             wrapper = v

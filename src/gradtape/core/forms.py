@@ -102,6 +102,7 @@ def hasten(call: Callable[..., Any] | Shortcut, quick: Callable[..., Any] | None
     if isinstance(call, Shortcut):
         call.quick = quick
         return
+    # The form is a closure made once; machine code comes later: the one variable that leads to it is changed in place.
     cells = dict(zip(call.__code__.co_freevars, call.__closure__ or (), strict=True))
     cells["quick"].cell_contents = quick
 

@@ -64,6 +64,7 @@ def record(
     entry.lasti = frame.f_lasti
     out._node = entry
     records = scope.records
+    # (several tapes: the record stands in the list of each)
     if records is None:
         _append_to(scope.lists, entry, data.nbytes + 200)
         return out
@@ -96,6 +97,7 @@ def record_mixed(
         elif not (keys := node.keys):
             known.append(None)
             unknown.append(node)  # type: ignore[arg-type]  # a version without keys is one
+        # key tuples are few and shared, so what was found out of one holds for all versions that have it
         elif (whole := keys is fast or keys in covers) or keys in meets:
             known_to_all = known_to_all or whole
             known.append(node)

@@ -56,6 +56,7 @@ class SavePlan:
             for name in (*inputs, "out"):
                 self._entry(name, inputs)
         needs: list[frozenset[int]] = []
+        # what a rule needs, its parameters say: a value that no rule of a watched input names is not kept alive by the tape
         for i in range(len(op.args)):
             rules = _rules_of(op, i)
             wanted = [p for rule in rules for p in parameters(rule)]

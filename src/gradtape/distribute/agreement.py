@@ -38,6 +38,8 @@ class Agreement:
             return self._posted_message(statement)
         self.count += 1
         digest = statement.digest + (_LEFT if self.broken else 0)
+        # the maximum of a number and of its opposite are its largest and its least value: equal exactly if all ranks have the
+        # same
         own, both = np.array((digest, -digest)), np.empty(2, np.int64)
         return self._comm.Iallreduce(own, both, self._world.mpi.MAX), own, both
 
@@ -71,6 +73,7 @@ class Agreement:
 
     def _posted_message(self, statement: Statement) -> Any:
         """The header of a message goes ahead of it; whoever receives compares."""
+        # (the memory of a header must stay until MPI has sent it)
         self._headers = [pair for pair in self._headers if not pair[0].Test()]
         if statement.dest >= 0:
             header = _padded(f"{statement.digest}\n{statement}")

@@ -40,6 +40,7 @@ def watch_over(world: MpiWorld) -> None:
             text = "".join(traceback.format_exception(kind, error, trace))
             sys.stderr.write(f"[rank {world.rank} of {world.size} failed{place}]\n{text}")
             sys.stderr.flush()
+        # said before MPI is told to end: whoever waits for this rank can say for whom
         world.watch.say_ended(f"failed{place}", failed=True)
         _abort(world)
 

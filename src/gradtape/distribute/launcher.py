@@ -84,6 +84,7 @@ def _passed_on(command: Sequence[str], environment: dict[str, str]) -> int:
         status = process.wait()
     except KeyboardInterrupt:
         process.terminate()
+        # (130: what shells give for a program that Ctrl-C has ended)
         status = process.wait() or 130
     for thread in threads:
         thread.join()

@@ -41,7 +41,9 @@ class MpiWorld(OneRank):
         from mpi4py import MPI
 
         self.mpi = MPI
+        # a communicator of our own: what the user's program sends with mpi4py cannot be taken for ours
         self.comm = MPI.COMM_WORLD.Dup()
+        # (by default MPI ends the process; an error that is returned becomes one of Python's, with a line)
         self.comm.Set_errhandler(MPI.ERRORS_RETURN)
         self.rank: int = self.comm.rank
         self.size: int = self.comm.size
@@ -77,6 +79,8 @@ class MpiWorld(OneRank):
     def finish(self, request: Any, post: Callable[[], Post]) -> None:
         """Wait for a request; `post` says in what, if it takes long."""
         spins, waiting = 0, None
+        # Tested some times without a pause, as most operations end soon. On cores that ranks share, the one that is waited for
+        # needs the core.
         while not request.Test():
             spins += 1
             if spins < _SPINS and not self.crowded:
@@ -106,6 +110,7 @@ class MpiWorld(OneRank):
             # first: libraries end the process if they get data of other types than they were told
             self.agreement.settled(statement, self.agreement.posted(statement))
             agreed = time.perf_counter()
+            # its arrays belong to MPI until all requests are done: if one fails, they are kept
             self._abandoned = post
             for request in post():
                 self.finish(request, lambda: post_of(statement, self.agreement.count, _TRANSFER[statement.alike]))
@@ -172,6 +177,7 @@ class MpiWorld(OneRank):
         out = np.zeros_like(given)
 
         def post() -> tuple[Any, ...]:
+            # received first: what is sent finds its place, and large messages need not be buffered
             coming = () if source < 0 else (self.comm.Irecv(_bytes(out), source, tag),)
             return (*coming, *(() if dest < 0 else (self.comm.Isend(_bytes(given), dest, tag),)))
 

@@ -47,6 +47,7 @@ class NativeMpi:
             **{name: getattr(mpi, kind) for name, kind in _DTYPES.items()},
         }  # fmt: skip
         self.places = {name: i for i, name in enumerate(handles)}
+        # (masked: MPICH's handles are signed, and fill the low half of a word)
         self._table = (ctypes.c_uint64 * len(handles))(*[mpi._handleof(thing) & (1 << 64) - 1 for thing in handles.values()])
         self._texts: dict[int, str] = {}  # of programs, by their digests: said where ranks differ
         self._nobody = int(mpi.PROC_NULL)
@@ -98,6 +99,8 @@ def native_mpi(world: MpiWorld) -> NativeMpi | None:
             size = ctypes.c_int(-1)
             handle: Any = world.mpi._handleof(world.comm)
             argument: Any = ctypes.c_int(handle) if world.mpi._sizeof(world.mpi.Comm) == 4 else ctypes.c_void_p(handle)
+            # Two MPI libraries may be loaded, and a handle of one means nothing to the other: asked for something whose answer
+            # is known.
             if library.MPI_Comm_size(argument, ctypes.byref(size)) == 0 and size.value == world.size:
                 return NativeMpi(world, library)
         except (OSError, AttributeError):

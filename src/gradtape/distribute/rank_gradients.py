@@ -53,6 +53,7 @@ def among_ranks(tape: GradientTape, targets: list[Tensor], seeds: list[Tensor], 
     else:
         scope = current_scope() if recorded else tape._others() or NOBODY
     with scope_of(scope):
+        # (dividing is recorded where the answer may be differentiated again)
         seeds = [seed / HOOKS.world.size if one else seed for seed, one in zip(seeds, once, strict=True)]
     with scope_of(scope) if recorded else scope_of(current_scope()):
         answers = tape._answers(targets, seeds, flat, recorded, partners)
@@ -68,8 +69,10 @@ def _agreed(tape: GradientTape, targets: list[Tensor], flat: list[Any], once: li
     of them. One short exchange."""
     places = {record: i for i, record in enumerate(r for r in tape._communications if r.op not in MESSAGES)}
     moving, reached = _between(tape, targets, flat, places)
+    # the values of replicated targets travel as a digest: that they differ is a mistake nobody else would notice
     values = [np.ascontiguousarray(t._data).tobytes() for t, one in zip(targets, once, strict=True) if one and not t.wraps]
     own = np.array([_digest(moving), _digest(reached), len(places), _digest(once), crc32(b"".join(values))], np.int64)
+    # one exchange for the largest and the least of all numbers
     least, most = np.split(HOOKS.world.all_reduce(np.concatenate([-own, own]), "max"), 2)
     differs = -least != most
     if differs[2]:
@@ -89,6 +92,8 @@ def _agreed(tape: GradientTape, targets: list[Tensor], flat: list[Any], once: li
             "differs between ranks met it; make it an array with np.array(...), or sum over ranks with all_reduce"
         )
     zeros = _zeros(tape)
+    # some rank needs an operation that another does not: then all of them run on all ranks, with zeros where they are not
+    # needed
     if differs[0] or differs[1]:
         return zeros
     active = {*moving} & {*reached}
@@ -139,6 +144,7 @@ def _summed(answers: list[Any], flat: list[Any], shared: list[bool], staged: boo
     answers = list(answers)
     present = np.array([answers[i] is not None for i in wanted], np.int32)
     if not staged:
+        # a source that this rank did not use has a derivative if another rank did: all must take part in its sum
         present = np.atleast_1d(HOOKS.world.all_reduce(present, "max"))
     buckets: list[list[int]] = []
     open_ones: dict[Any, tuple[list[int], int]] = {}  # dtype → the bucket that is not full, its bytes

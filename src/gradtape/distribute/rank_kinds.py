@@ -58,6 +58,7 @@ class _Reader:
                 stack.pop()
                 continue
             own, behind = _behind(top)
+            # one local part is enough: the others need not be read
             if own is not None or any(self._known.get(n) is False for n in behind):
                 self._known[top] = bool(own)
                 stack.pop()

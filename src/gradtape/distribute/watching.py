@@ -78,6 +78,7 @@ class Watch:
             if kind == "ended":
                 self.ended[status.source] = number, said
             else:
+                # counted as long as it waits at the same place: a rank that goes on between two words is not stuck
                 times, _, before = self._beats.get(status.source, (0, 0.0, None))
                 self._beats[status.source] = (times + 1 if said == before else 1), number, said
 
@@ -98,16 +99,20 @@ class Watch:
             times, seconds, post = self._beats.get(other, (0, 0.0, own))
             if other in self.ended:
                 posts[other] = Post(self.ended[other][0], "ended", "the end of its program")
+            # (twice, so that words which were on the way while the rank went on do not count)
             elif times < 2 or seconds < _SURE[post.kind == "program"]:
                 return []
             else:
                 posts[other] = post
+        # data are on their way, or everybody is done: nobody waits in vain
         if any(post.kind == "transfer" for post in posts.values()) or all(post.kind == "ended" for post in posts.values()):
             return []
         for rank, post in posts.items():
+            # a message whose sender stands at the other end arrives: the two go on
             partner = posts.get(post.source)
             if post.kind == "message" and partner is not None and partner.kind == "message" and partner.dest == rank:
                 return []
+        # all in the same operation: it will end, however slow it is
         if len({(post.kind, post.count, post.place) for post in posts.values()}) == 1 and own.kind != "message":
             return []
         return [f"rank {rank} in {posts[rank].words}" for rank in sorted(posts)]

@@ -28,6 +28,7 @@ def at_run_time(function: Callable[..., None]) -> Callable[..., None]:
         values = [leaf.read() if isinstance(leaf, Readable) else leaf for leaf in leaves]
         places = [i for i, leaf in enumerate(values) if isinstance(leaf, Tensor)]
         given = [v.strong() if isinstance(v, WeakTensor) else v for v in (values[i] for i in places)]
+        # texts with holes are filled when the program runs, from values that are operands of this effect
         texts = Template()
         parts = {i: texts.part(leaf) for i, leaf in enumerate(values) if isinstance(leaf, StagedText)}
 

@@ -77,6 +77,7 @@ def _is_gradtapes(value: Any) -> bool:
 
 def looking_at_arguments(callee: Any, instead: Any = None) -> Callable[..., Any]:
     """A function that is not converted, given no iterator that other turns see too, and nothing to write to."""
+    # (a ufunc takes what it writes to as further positional arguments, too)
     most = callee.nin if isinstance(callee, np.ufunc) else None
 
     def called(*args: Any, **kwargs: Any) -> Any:

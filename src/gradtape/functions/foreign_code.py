@@ -27,6 +27,7 @@ _steady = lru_cache(maxsize=4096)(policy.of_libraries)
 @contextmanager
 def only_converted() -> Iterator[None]:
     """Refuse the loop under trial if any other Python code is about to run in it."""
+    # There is one such hook for each thread: whoever has it now, a profiler or a debugger, gets it back.
     others: Any = sys.getprofile()
     suspend, resume = getattr(others, "disable", None), getattr(others, "enable", None)  # a profiler written in C
     if suspend is not None:

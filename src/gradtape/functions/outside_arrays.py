@@ -53,6 +53,7 @@ class OutsideArrays:
 
     def met(self, array: Any, read: Callable[[], Any]) -> Any:
         """An array that converted code reads from outside, as it gets it."""
+        # its content is no longer what the call began with, which is all that a guard or an input could read of it
         if id(array) not in self.known and self._overlapping(array, self.written.values()):
             self._refuse("is another view of one that the function has written to; read both before the first write")
         self.known.setdefault(id(array), (array, read))
@@ -80,6 +81,7 @@ class OutsideArrays:
         refuse_in_trial("a NumPy array from outside is changed in place")
         if len(self._logs) > 1:
             self._refuse("cannot be changed in a loop or branch that a tensor decides; make it a tensor, gt.constant(a)")
+        # a write through one view is a write to all that share its memory
         for other in self._overlapping(array, [known for known, _ in self.known.values()]):
             self.looked_at.add(id(other))
             self.written[id(other)] = other
@@ -100,6 +102,8 @@ class OutsideArrays:
             arrays = {id(a.root): a.root for a in _arrays_in((args, kwargs))}
             if not arrays:
                 return function(*args, **kwargs)
+            # Nobody tells what this code does with an array: what it holds before and after does. The write is done once more
+            # in our sight.
             before = [(array, array.copy()) for array in arrays.values()]
             result = function(*self.given(args), **self.given(kwargs))
             for array, old in before:

@@ -42,6 +42,7 @@ class MetClasses:
 
     def meet(self, cls: type) -> None:
         """An object of this class is in the hands of converted code."""
+        # up to `object`, which is everybody's: a method may be inherited from any of them
         for base in cls.__mro__[:-1]:
             if base in self._classes:
                 return  # and so are those behind it
@@ -66,6 +67,7 @@ def _replace(cls: type) -> None:
     for name, method in list(vars(cls).items()):
         special = name.startswith("__") and name.endswith("__") and name not in _LEFT
         if special and method.__class__ is FunctionType and policy.of_user(method.__code__.co_filename):
+            # (past a metaclass of the user's, which may have a `__setattr__` of its own)
             type.__setattr__(cls, name, _standing_in(method))
 
 

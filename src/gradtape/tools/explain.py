@@ -103,6 +103,7 @@ class Question:
         self.tape = tape
         self.targets = targets
         self.nodes = [t._node for t in targets]
+        # a pending derivative hides the way through it: its backward pass is recorded first, as a gradient would do
         if tape._lazy and tape._spent_at is None and not tape._closed:
             tape._expand_reached({n for n in self.nodes if n is not None and tape.key in n.keys})
         self.lineage = list(lineage_of(self.nodes))
@@ -135,6 +136,8 @@ class Question:
                 for cut, starts in zip(cuts, versions, strict=True)
             ]
         wanted = {node for starts in versions for node in starts}
+        # a way in the records is not enough: rules may give zeros or nothing along it, which one backward pass for all sources
+        # shows
         alive = gives_gradient(self.tape, self.targets, wanted) if wanted else set()
         return [
             self._reason(source, starts) if starts and alive.isdisjoint(starts) else cut

@@ -57,6 +57,7 @@ def nan_report(tape: GradientTape) -> NanReport | None:
         return report
     tape._usable("nan_report")
     run = _run_of(tape, {})
+    # nobody said what the target is: every result that nothing was computed from may be it
     used = {owner_of(node)[0] for record in run.records for node in record.nodes if node is not None}
     ends = [record for record in run.records if record.op is not PART and record not in used]
     with scope_of(NOBODY):
@@ -113,6 +114,7 @@ def _search(
         value, weight = picked(target, rows), picked(seed, rows)
         run.known[node] = value
         ends[node] = ends[node] + weight if node in ends else weight
+        # (elements of weight zero are not asked for, whatever they are)
         mask = bad(value) & (np.asarray(weight) != 0)
         if mask.any():
             owner, place = owner_of(node)
@@ -195,6 +197,8 @@ def _backward(run: RecordedRun, ends: Mapping[Record, Any], wanted: Sequence[Rec
         ]
         return inputs, list(out) if isinstance(out, tuple) else [out]
 
+    # In this order: a value of the forward pass that was not finite explains what rules made of it; then what came in; a rule
+    # is to blame only if nothing before it is.
     causes = origins(run, steps, answers, seeds, known)
     if causes.forward:
         finding = _forward(run, ends, causes.forward)

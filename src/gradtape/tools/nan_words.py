@@ -89,6 +89,7 @@ def worded(finding: Finding) -> NanReport:
         finding.phase, _op(record), place_of(record), places, inputs, cause, int(origin.lanes.sum()), origin.lanes.shape,
         value, not origin.gaps, tuple(p for call in finding.calls if (p := place_of(call)) is not None), "",
     )  # fmt: skip
+    # the text is made of the other fields, so it comes last; the report is frozen for its users, not for its maker
     object.__setattr__(report, "message", _message(finding, report))
     return report
 
@@ -157,6 +158,7 @@ def _values_at(value: ArrayLike, places: tuple[tuple[int, ...], ...], shape: tup
     flat = array.ravel()
     if flat.size <= 2 * SHOWN or flat.dtype.kind not in "fiuc":
         return flat[: 2 * SHOWN]
+    # of an operation that mixes its elements no single one is to blame: the largest are the suspects
     order = np.argsort(-np.abs(flat), kind="stable")[:SHOWN]
     return flat[np.sort(order)]
 

@@ -56,6 +56,7 @@ class Checkpointed:
         stack = _Stack(start, see)
         del start
         end = count
+        # Each turn either leaves one more state, nearer to the end, or reverses the piece that the top stands before.
         while end:
             begin = stack.places[-1]
             number = -(-(end - begin) // way.piece)
@@ -63,6 +64,7 @@ class Checkpointed:
                 spare = way.states + 2 - len(stack.places)
                 ahead = next_state(number, spare) * way.piece
                 state = advance([*self._span(begin, begin + ahead, count), *stack.top(), *others])
+                # (the last state that there is room for is not kept: its piece is reversed at once)
                 if spare > 1:
                     stack.push(begin + ahead, state)
                     continue
@@ -72,6 +74,7 @@ class Checkpointed:
             span = self._span(begin, end, count)
             given = [*span, *state, *others, *cts, *seeds]
             del state
+            # who runs the piece has them now: the old cotangents must not live beside the new ones
             cts.clear()
             given_back = list(reverse(given))
             cts = given_back[: sizes["cts"]]

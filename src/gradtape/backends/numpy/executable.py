@@ -78,6 +78,7 @@ class Executable:
 
     def _place_of(self, traceback: TracebackType | None) -> tuple[SourcePlace, dict[str, Any]] | None:
         """The innermost operation of this program on the way to the error, and the names bound there."""
+        # the deepest one: a callee's line is nearer to the cause than that of the call
         innermost = None
         while traceback is not None:
             frame = traceback.tb_frame

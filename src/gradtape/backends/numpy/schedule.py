@@ -80,6 +80,7 @@ def reach(states: int, times: int) -> int:
 def repetitions(number: int, states: int) -> int:
     """How many times a piece is advanced over at most, when `number` pieces are reversed with `states` states."""
     low, high = 0, 1
+    # doubled, then halved: the number of repetitions grows with the logarithm, and loops may have millions of iterations
     while reach(states, high) < number:
         low, high = high, 2 * high
     while low < high:
