@@ -208,9 +208,9 @@ def _array_of(value: object) -> tuple[ndarray[Any, Any], np.dtype[Any]]:
     """Python numbers and nested lists at full precision, with the dtype TensorFlow gives them by default: float32,
     int32 (int64 if needed), bool, complex128."""
     # A list of other libraries' arrays keeps their dtype; NumPy alone would walk through them element by element.
-    if not isinstance(_first(value), (np.generic, *_UNTYPED)):
+    if not isinstance(first_leaf(value), (np.generic, *_UNTYPED)):
         value = _typed_items(value)
-    own = not isinstance(_first(value), (np.ndarray, np.generic))  # Python's, whose dtype is ours to choose
+    own = not isinstance(first_leaf(value), (np.ndarray, np.generic))  # Python's, whose dtype is ours to choose
     try:
         array = np.array(value)
     except ValueError as error:
@@ -249,7 +249,7 @@ def _not_a_tensor(value: object) -> str:
     )
 
 
-def _first(value: object) -> Any:
+def first_leaf(value: object) -> Any:
     """The first leaf of a nested sequence: what decides whether its dtype is kept."""
     while isinstance(value, (list, tuple)) and value:
         value = value[0]

@@ -19,12 +19,7 @@ from gradtape.ops.create import zeros_like
 from gradtape.ops.matmul import matmul
 from gradtape.ops.reduce import reduce_all
 from gradtape.ops.select import where
-from gradtape.ops.shape import expand_dims, reshape, reverse, split, transpose
-
-
-def _swapped(x: Tensor) -> Tensor:
-    """Batch and time exchanged."""
-    return transpose(x, (1, 0, *range(2, x.ndim)))
+from gradtape.ops.shape import expand_dims, reshape, reverse, second_first, split
 
 
 def rnn(
@@ -35,7 +30,7 @@ def rnn(
     """`output, states = step_function(input, states)` along the time axis: the last output, all of them, the last states."""
     rows = tree.map_structure(convert_to_tensor, inputs)
     if not time_major:
-        rows = tree.map_structure(_swapped, rows)
+        rows = tree.map_structure(second_first, rows)
     given = tuple(constants or ())
     states = tree.map_structure(convert_to_tensor, initial_states)
     steps = tree.flatten(rows)[0].shape[0]
@@ -59,7 +54,7 @@ def rnn(
     final = tree.map_structure(lambda part: part[-1], outputs)
     if not return_all_outputs:
         outputs = tree.map_structure(lambda part: part[-1:], outputs)
-    return final, outputs if time_major else tree.map_structure(_swapped, outputs), last
+    return final, outputs if time_major else tree.map_structure(second_first, outputs), last
 
 
 def _like(states: Any, new: Any) -> Any:
@@ -71,7 +66,7 @@ def _like(states: Any, new: Any) -> Any:
 def _time_mask(mask: TensorLike, time_major: bool) -> Tensor:
     kept = cast(mask, "bool")
     kept = expand_dims(kept, -1) if kept.ndim == 2 else kept
-    return kept if time_major else _swapped(kept)
+    return kept if time_major else second_first(kept)
 
 
 def _previous(states: Any) -> Any:

@@ -144,20 +144,16 @@ def _alike(op: Op, flags: tuple[bool, ...], inputs: tuple[Any, ...], attrs: dict
 def _rows_given(op: Op, flags: tuple[bool, ...], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     """Of an op whose input has an axis of ranks."""
     x, world = _together(flags, inputs)
-    return apply(op, _swapped(x), world, **attrs)
+    return apply(op, second_first(x), world, **attrs)
 
 
 def _rows_made(op: Op, flags: tuple[bool, ...], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     """Of an op whose result has one."""
-    return _swapped(apply(op, *_together(flags, inputs), **attrs))
+    return second_first(apply(op, *_together(flags, inputs), **attrs))
 
 
 def _rows_kept(op: Op, flags: tuple[bool, ...], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
-    return _swapped(_rows_given(op, flags, inputs, attrs))
-
-
-def _swapped(x: Tensor) -> Tensor:
-    return transpose(x, (1, 0, *range(2, x.ndim)))
+    return second_first(_rows_given(op, flags, inputs, attrs))
 
 
 # -- primitives -----------------------------------------------------------------------------------------------------------
@@ -355,4 +351,4 @@ POSTED = {first: op for op, (first, _) in HALVES.items()}
 from gradtape.ops.compare import equal
 from gradtape.ops.create import zeros_like
 from gradtape.ops.elementwise import cast
-from gradtape.ops.shape import broadcast_to, transpose
+from gradtape.ops.shape import broadcast_to, second_first

@@ -21,7 +21,7 @@ from gradtape.ops.dynamic import read_places
 from gradtape.ops.index import TAKE
 from gradtape.ops.reduce import reduce_max
 from gradtape.ops.select import where
-from gradtape.ops.shape import broadcast_to, reshape, transpose
+from gradtape.ops.shape import broadcast_to, reshape, second_first
 
 Flags = tuple[bool, ...]
 
@@ -49,11 +49,6 @@ def all_batched(flags: Flags, inputs: tuple[Any, ...]) -> list[Any]:
     """Every input with the batch axis, in all arrays of a list."""
     size = batch_size(flags, inputs)
     return [x if flag else apply(lists.LIST_SPREAD, x, size=size, axis=0) for x, flag in zip(inputs, flags, strict=True)]
-
-
-def second_first(x: Tensor) -> Tensor:
-    """The first two axes exchanged."""
-    return transpose(x, (1, 0, *range(2, x.ndim)))
 
 
 def new(op: Op, flags: Flags, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:

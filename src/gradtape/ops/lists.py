@@ -57,7 +57,7 @@ LIST_FROM_TENSOR = general(
     vjps=(lambda ct, x_spec: apply(LIST_STACK, ct, length=x_spec.shape[0], item_shape=tuple(x_spec.shape[1:])),),
     jvps=(lambda t: apply(LIST_FROM_TENSOR, t),),
     infer=lambda x: ListSpec(TensorSpec(x.shape[1:], x.dtype)),
-    batch=lambda op, flags, inputs, attrs: apply(op, batches.second_first(inputs[0])),
+    batch=lambda op, flags, inputs, attrs: apply(op, second_first(inputs[0])),
     call=lambda x: list_stack(list_from_tensor(x), len(x)),
     samples=lambda: [
         Sample(normal(3, 2)),
@@ -455,5 +455,5 @@ OPS = (
 )  # fmt: skip
 
 from gradtape.ops import list_batching as batches
-from gradtape.ops.shape import normal_axis
+from gradtape.ops.shape import normal_axis, second_first
 from gradtape.ops.staged import nullary

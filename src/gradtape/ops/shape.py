@@ -292,6 +292,11 @@ def _transposed_later(x: Tensor, perm: Tensor) -> Tensor:
     return reshape(x, (-1,))[places]
 
 
+def second_first(x: Tensor) -> Tensor:
+    """The first two axes exchanged."""
+    return transpose(x, (1, 0, *range(2, x.ndim)))
+
+
 def inverse_permutation(perm: tuple[int, ...]) -> tuple[int, ...]:
     """The permutation that undoes `perm`."""
     return tuple(sorted(range(len(perm)), key=perm.__getitem__))

@@ -155,19 +155,20 @@ def _advice(rows: Sequence[ProfileRow], size: int, total: float) -> tuple[str, .
     heavy = max((row for row in rows if row.within is None), key=lambda row: row.bytes)
     if size > 50_000_000 and heavy.bytes > size / 2:
         advice.append(
-            f"{heavy.op} at {_short(heavy.location)} keeps {_bytes(heavy.bytes)} of {_bytes(size)}: gt.recompute_grad around "
+            f"{heavy.op} at {short(heavy.location)} keeps {_bytes(heavy.bytes)} of {_bytes(size)}: gt.recompute_grad around "
             "it, or GradientTape(memory_limit=...), trade them for time"
         )
     slow = [row for row in rows if row.within is None and row.op != REST]
     if slow and slow[0].share > 0.5:
-        advice.append(f"{slow[0].op} at {_short(slow[0].location)} takes {slow[0].share:.0%} of the time: look there first")
+        advice.append(f"{slow[0].op} at {short(slow[0].location)} takes {slow[0].share:.0%} of the time: look there first")
     return tuple(advice)
 
 
 # -- text ------------------------------------------------------------------------------------------------------------
 
 
-def _short(place: str | None) -> str:
+def short(place: str | None) -> str:
+    """ "train.py:12" of a place with folders."""
     return "" if place is None else os.path.basename(place)
 
 
@@ -188,7 +189,7 @@ def _bytes(size: int) -> str:
 
 
 def _cells(row: ProfileRow) -> list[str]:
-    label = f"  {_short(row.location)}" if row.within else _short(row.location)
+    label = f"  {short(row.location)}" if row.within else short(row.location)
     return [
         label, row.op, str(row.count) if row.count else "-", _time(row.forward), _time(row.backward), _bytes(row.bytes),
         f"{row.share:.1%}",

@@ -7,7 +7,6 @@ script is never disturbed: what fails in here is noted and reported. Nothing is 
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 import time
@@ -375,8 +374,3 @@ def peak_memory() -> int | None:
         return None
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return int(peak) if sys.platform == "darwin" else int(peak) * 1024
-
-
-def short(place: str | None) -> str:
-    """ "train.py:12" of a place with folders."""
-    return "" if place is None else os.path.basename(place)

@@ -17,8 +17,9 @@ import numpy as np
 from gradtape.config import VERSION
 from gradtape.tools.picture_page import SCRIPTS, embedded, page
 from gradtape.tools.picture_text import amount
+from gradtape.tools.profile_table import short
 from gradtape.tools.rank_labels import labelled, traffic_section, traffic_words
-from gradtape.tools.report import Asked, Collector, FunctionTraces, ProfileTotal, TapesAtLine, peak_memory, short
+from gradtape.tools.report import Asked, Collector, FunctionTraces, ProfileTotal, TapesAtLine, peak_memory
 
 if TYPE_CHECKING:
     from gradtape.distribute.traffic import LineTraffic

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from gradtape import dtypes as d
-from gradtape.core.conversion import contains_tensor
+from gradtape.core.conversion import contains_tensor, first_leaf
 from gradtape.core.dispatch import convert
 from gradtape.core.tensor import Readable, Tensor
 from gradtape.core.typing import DTypeLike, Shape, TensorLike
@@ -39,7 +39,7 @@ def asarray(obj: TensorLike, /, *, dtype: DTypeLike | None = None, device: objec
         raise ValueError("asarray: tensors own their values, so copy=False cannot be granted")
     if dtype is None:
         tensor = convert(obj)
-        ours = tensor.dtype is d.complex128 and not isinstance(_first(obj), (np.ndarray, np.generic))
+        ours = tensor.dtype is d.complex128 and not isinstance(first_leaf(obj), (np.ndarray, np.generic))
         return cast(tensor, d.complex64) if ours and not _is_array(obj) else tensor
     if _is_array(obj):
         return cast(convert(obj), dtype)
@@ -48,12 +48,6 @@ def asarray(obj: TensorLike, /, *, dtype: DTypeLike | None = None, device: objec
 
 def _is_array(obj: object) -> bool:
     return not isinstance(obj, (bool, int, float, complex, list, tuple, range))
-
-
-def _first(obj: object) -> Any:
-    while isinstance(obj, (list, tuple)) and obj:
-        obj = obj[0]
-    return obj
 
 
 def zeros(shape: Shape, *, dtype: DTypeLike | None = None, device: object = None) -> Any:
