@@ -98,6 +98,8 @@ class Typing:
         equations, self._equations = self._equations, []
         shapes: dict[int, tuple[Any, ...]] = {}
         for constraint in equations:
+            # One symbol is replaced by what it must be: the operand then has the other's sizes, and a check at run time says if
+            # that is wrong.
             name, size = _solved(constraint, symbols_in(types[0]))
             for i, spec in enumerate(types):
                 if spec.__class__ is not TensorSpec:
@@ -113,6 +115,7 @@ class Typing:
 def _meaning(value: Value, depth: int = 4) -> Any:
     """Equal for numbers that are computed in the same way from the same values."""
     producer = value.producer
+    # (a few steps only: a bound is mostly `i`, `i + 1` or `n - k`, and a long way back would be looked at for each slice)
     if producer is None or not depth or len(producer.results) != 1 or len(value.type.shape):
         return value
     if producer.regions or has_effect(producer):
@@ -182,6 +185,7 @@ def renamed_types(callee: Block, operands: Sequence[Any], types: Sequence[Any]) 
     for param, type in zip(callee.params, operands, strict=True):
         if isinstance(type, TensorSpec):
             match(param.type, type, env)
+    # sizes that the callee finds out itself are new ones at each call: two calls need not agree
     for name in sorted(named & defined_sizes(callee)):
         env.setdefault(name, fresh_symbol("n"))
     return [substitute(type, env) for type in types]
@@ -198,6 +202,7 @@ def knowing_its_sizes(callee: Block) -> tuple[Block, list[str]]:
     needed = list(free_sizes(callee.operations, {name for p in callee.params for name in sizes_of(p)}))
     if not needed:
         return callee, []
+    # (a copy: others call the callee as it is)
     closed = clone(callee)
     for name in needed:
         closed.add_param(witness(name)[1], None, next(reversed(closed.layout), None))

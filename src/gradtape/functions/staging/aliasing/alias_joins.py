@@ -75,6 +75,7 @@ class AliasJoin:
                     self.links.setdefault((part, id(value)), value)
         for parts in holding.values():
             for a, b in combinations(dict.fromkeys(parts), 2):
+                # (being one object goes both ways: one link is enough)
                 if (b, a) not in self.links:
                     self.links.setdefault((a, b))
 
@@ -109,6 +110,8 @@ class AliasJoin:
             if ends[0] is not None and ends[1] is not None:
                 aliases.link(*ends, flag)
                 continue
+            # A part inside a list that lives in the program now has no object in Python to link: what may be it must not change
+            # any more.
             for lost, end in ((part, ends[1]), (other, ends[0])):
                 if isinstance(lost, tuple) and (lost_in := _inside(lost, lists)) is not None:
                     aliases.items.known_elsewhere(lost_in)
@@ -169,6 +172,7 @@ class BranchJoin(AliasJoin):
         """The results, with their links; those that are one object on both sides are one object."""
         if not self.aliases.tracking:
             for result, (x, y, _, _) in zip(results, self.columns, strict=True):
+                # while aliases are not tracked, a change of any of these is a reason to trace again with tracking
                 if result is not x or result is not y:
                     sides = [part for _, *pair in differing(x, y, True, self.sights) for part in pair]
                     self.aliases.suspect(*sides, *parts_of(result))
@@ -193,6 +197,7 @@ class BranchJoin(AliasJoin):
         if result is x and result is y:
             return result
         if counts and has_identity(result):
+            # two names that have one object on each side have one object after the branch
             known = self.merged.get((id(x), id(y)))
             if known is not None:
                 self.phis[part] = known
@@ -240,6 +245,7 @@ class LoopJoin(AliasJoin):
 
     def enter(self, columns: Sequence[Column], flags: Sequence[Flag]) -> None:
         """The values that the state has at the start of a body, or after the loop (`first`; `second` is before it)."""
+        # (what is the very object from before the loop is no phi: nothing was carried into it)
         before = _parts([Column(c.second, None, c.counts) for c in columns])
         self.phis = {part: value for part, value in _parts(columns).items() if value is not before.get(part)}
         if not self.aliases.tracking:
