@@ -95,10 +95,6 @@ class MirroredVariable(Variable):
         """Subtract what the replicas' values are together."""
         return super().assign_sub(self._together(delta, "assign_sub"))
 
-    def take_version(self, tensor: Tensor) -> None:
-        """What a compiled function assigned: the program has done what is to be done with the replicas' values."""
-        super().assign(tensor)
-
     def _together(self, value: TensorLike, method: str) -> TensorLike:
         if HOOKS.world.size == 1 or isinstance(value, (int, float, complex)) or not context("replica_runs"):
             return value
@@ -148,10 +144,6 @@ class OnReadVariable(Variable):
             elif HOOKS.world.rank:  # what cannot be divided is on rank 0
                 value = tensor * 0
         return super().assign(value)
-
-    def take_version(self, tensor: Tensor) -> None:
-        """What a compiled function assigned is this rank's own value."""
-        super().assign(tensor)
 
     def _step(self, delta: TensorLike, ufunc: Any, operate: Callable[[Tensor, Tensor], Tensor], method: str) -> Self:
         tensor = self._checked(delta, method)
