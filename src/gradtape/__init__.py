@@ -402,7 +402,7 @@ if not _typing.TYPE_CHECKING:  # checkers would take every name for one that exi
         if name not in _LATER and name not in _SPACES:
             # those who look for protocols, as pytest does, need no hints, for which all namespaces are loaded
             hints = None if name.startswith("_") else _import_module("gradtape.surface.name_hints")
-            raise AttributeError(name if hints is None else hints.missing(name, __dir__()))
+            raise AttributeError(name if hints is None else hints.missing(name, __dir__()), name=name)
         home, own = _LATER.get(name, (f"gradtape.{name}", ""))
         module = _import_module(home)
         public = globals()[name] = getattr(module, own) if own else module

@@ -36,7 +36,7 @@ settings: dict[str, Any] = {
 }
 _thread_watchers: list[Callable[[int], None]] = []
 _eager_watchers: list[Callable[[int | None], None]] = []
-NATIVE_CACHE_BYTES = 512 << 20
+NATIVE_CACHE_BYTES = 512_000_000
 
 
 def run_functions_eagerly(run_eagerly: bool) -> None:

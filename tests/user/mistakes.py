@@ -180,6 +180,8 @@ gt.function(square)(a=x, b=1)
 gt.function(lambda a: a.foo)(x)
 gt.function(square)(x, x)
 gt.function(lambda a: a + gt.ones(2))(x)
+gt.function(lambda a: math.sin(a))(x[0])
+def f(): ;;     with gt.GradientTape() as tape: y = w * x ;;     return tape.gradient(y, x) ;; gt.function(f)()
 """.strip().splitlines()
 
 

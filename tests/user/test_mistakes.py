@@ -198,6 +198,23 @@ def test_weights_of_another_dtype_do_not_change_the_dtype_of_the_gradient():
         assert weighted(weights).dtype == gt.float32
 
 
+@pytest.mark.parametrize(
+    ("ask", "name"), [(lambda: gt.tensor, "tensor"), (lambda: gt.nn.relu7, "relu7"), (lambda: X.view, "view")]
+)
+def test_python_adds_no_guess_of_its_own_to_a_cure(ask, name):
+    with pytest.raises(AttributeError) as caught:
+        ask()
+    assert (caught.value.name, caught.value.obj) == (name, None)
+
+
+def test_a_tape_says_how_far_it_is():
+    with gt.GradientTape() as tape:
+        y = V * V
+        assert repr(tape) == "<gt.GradientTape: 1 records, recording>"
+    tape.gradient(y, V)
+    assert repr(tape).endswith("used up>")
+
+
 def test_integer_primals_warn():
     with pytest.warns(gt.GradientWarning, match="int32"):
         gt.autodiff.ForwardAccumulator(I, gt.ones_like(I))

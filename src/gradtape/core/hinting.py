@@ -17,4 +17,4 @@ class Hinting:
         def __getattr__(self, name: str) -> Any:
             cure = f"; {self._ELSEWHERE[name]}" if name in self._ELSEWHERE else ""
             said = self._KNOWN_AS or type(self).__name__
-            raise AttributeError(f"'{said}' object has no attribute '{name}'{cure}", name=name, obj=self)
+            raise AttributeError(f"'{said}' object has no attribute '{name}'{cure}", name=name, obj=None if cure else self)

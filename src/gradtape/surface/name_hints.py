@@ -110,6 +110,7 @@ def hint(module: str) -> None:
 
     def answer(name: str) -> NoReturn:
         known = [*space.get("__all__", space)]
-        raise AttributeError(name if name.startswith("_") else missing(name, known, module.rpartition(".")[2]))
+        text = name if name.startswith("_") else missing(name, known, module.rpartition(".")[2])
+        raise AttributeError(text, name=name)  # without the module: Python would add a guess of its own to the cure
 
     space["__getattr__"] = answer

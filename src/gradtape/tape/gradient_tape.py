@@ -141,6 +141,10 @@ class GradientTape(JacobianMethods, ToolMethods, Hinting):
         for observer in self._observers:
             observer.fresh()
 
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else "used up" if self._spent_at else "recording" if self._active else "not recording"
+        return f"<gt.GradientTape: {len(self.records)} records, {'persistent, ' * self._persistent}{state}>"
+
     # -- the block -----------------------------------------------------------------------------------------------
 
     def __enter__(self) -> GradientTape:

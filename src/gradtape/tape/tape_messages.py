@@ -167,7 +167,8 @@ def warn_unconnected(tape: GradientTape, source: Source, targets: list[Any], mod
 
 def warn_none(tape: GradientTape, source: Source, targets: list[Any]) -> None:
     """When no source has a gradient, for a reason that nobody wants and that is quickly known."""
-    if TRACING.get() is None and not config.gradients_strict() and len(tape.records) <= _FEW:
+    known = TRACING.get() is None or not (isinstance(source, Variable) or tape._versions(source))
+    if known and not config.gradients_strict() and len(tape.records) <= _FEW:
         why = TOOLS["explain"](tape, targets, source)
         if why.cause in _MISTAKES or "in this order" in why.message or "watch it before" in why.message:
             warn(f"the gradient is None ({why.cause}): {why.message}{_at(why)}")

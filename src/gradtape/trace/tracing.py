@@ -56,8 +56,8 @@ def _known(method: str) -> Any:
         raise _unknown(
             self,
             f"{asking_location()}: this tensor ({described(self)}) has no value while a gt.function is being traced: it gets "
-            "one when the function runs. Keep to gradtape operations (gt.stack([a, b]) for np.array([a, b])), move this code "
-            "out of the function, or call NumPy code with gt.numpy_function",
+            "one when the function runs. Keep to gradtape operations (gt.sin for math.sin, gt.stack([a, b]) for np.array([a, "
+            "b])), move this code out of the function, or call NumPy code with gt.numpy_function",
         )
 
     return ask

@@ -459,7 +459,7 @@ class Variable(PartUpdates):
                     recorder.add_assignment(self, node)
 
     def take_version(self, tensor: Tensor) -> None:
-        """What a compiled function assigned, whose call holds the lock: it has done what a kind of variable does with values."""
+        """What a compiled function assigned: its call holds the lock, and has done what a kind of variable does with values."""
         data, own, node = tensor._data, self._stored._data, tensor._node
         unwatched = tensor.__class__ is Tensor and (node is None or not node.keys) and not TRACING_VARIABLES.count
         if unwatched and data.dtype is own.dtype and data.shape == own.shape:
