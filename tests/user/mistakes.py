@@ -168,6 +168,8 @@ gt.float
 gt.train.AdamOptimizer(0.1)
 gt.data.DataLoader(x)
 gt.data.Dataset.from_tensor_slices(x).head()
+gt.data.Dataset.range(3).ragged_batch(2)
+gt.data.TextLineDataset("lines.txt")
 gt.data.Dataset.from_tensor_slices(x).batch(2).map(lambda a, b: a)
 with gt.GradientTape() as tape: y = w * w ;; tape.backward(y)
 with gt.GradientTape() as tape: y = w * w ;; tape.gradient(y, w, retain_graph=True)

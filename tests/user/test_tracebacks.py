@@ -7,6 +7,7 @@ import sys
 import traceback
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import gradtape as gt
@@ -52,3 +53,13 @@ def test_python_shows_the_users_line_last_and_a_debugger_sees_all(capsys: pytest
     whole = traceback.extract_tb(error.__traceback__)
     assert whole[0].filename == __file__
     assert whole[-1].filename in INTERNAL
+
+
+def test_a_tensor_stored_into_an_array_is_one_error_with_its_cure(capsys: pytest.CaptureFixture[str]) -> None:
+    x, array = gt.Variable(2.0), np.zeros(2)
+    with gt.GradientTape(), pytest.raises(ValueError, match="setting an array element") as caught:
+        array[0] = x * 2
+    sys.excepthook(caught.type, caught.value, caught.tb)
+    shown = capsys.readouterr().err.splitlines()
+    assert "instead of np.zeros or np.empty" in shown[-1]
+    assert sum(line.startswith("  File") for line in shown) == 1

@@ -57,6 +57,8 @@ class Dataset(PulledIterable, Hinting):
         **dict.fromkeys(("head", "limit", "first"), "use take(n)"), "split": "use take(n) and skip(n)", "drop": "use skip(n)",
         **dict.fromkeys(("to_list", "tolist", "numpy"), "use list(dataset.as_numpy_iterator())"),
         **dict.fromkeys(("shape", "dtype"), "use element_spec"), "size": "use len(dataset) or cardinality()",
+        **dict.fromkeys(("ragged_batch", "bucket_by_sequence_length"), "tensors are not ragged; use padded_batch"),
+        **dict.fromkeys(("save", "load"), "use cache(filename), or NumPy's files and from_tensor_slices"),
     }  # fmt: skip
 
     def __init__(self, stage: Stage, options: DatasetOptions | None = None) -> None:

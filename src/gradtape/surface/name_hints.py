@@ -34,6 +34,7 @@ ELSEWHERE = {
     **dict.fromkeys(("cuda", "gpu", "backends"), "the CPU: no other device is there, and nothing needs to be moved"),
     **dict.fromkeys(("numpy", "np"), "NumPy itself: its functions take tensors and are recorded, np.sin(t)"),
     "set_printoptions": "np.set_printoptions", "lax": "gt.while_loop and gt.scan, or Python's loops in a gt.function",
+    **dict.fromkeys(("TextLineDataset", "TFRecordDataset"), "gt.data.Dataset.from_generator of a function that reads the file"),
     **dict.fromkeys(("DataLoader", "utils"), "gt.data.Dataset.from_tensor_slices(...).shuffle(n).batch(k)"),
     **{f"{name}Optimizer": f"gt.optimizers.{name}" for name in ("Adam", "Adagrad", "Adadelta", "RMSprop", "Ftrl")},
     "GradientDescentOptimizer": "gt.optimizers.SGD", "MomentumOptimizer": "gt.optimizers.SGD(rate, momentum=...)",

@@ -12,6 +12,7 @@ from types import FrameType, ModuleType, TracebackType
 from typing import Any
 
 from gradtape.core.float_events import below_the_user
+from gradtape.core.record import INTERNAL
 
 # names of arguments in other libraries: what they are called here, the first that a function has
 _FOREIGN = """
@@ -77,8 +78,16 @@ def shown(error: BaseException, traceback: TracebackType | None) -> TracebackTyp
     return traceback
 
 
+def _told(error: BaseException) -> BaseException:
+    """The error with the cure: NumPy puts words of its own around those of a tensor that is stored into an array."""
+    cause = error.__cause__ if str(error).startswith("setting an array element") else None
+    entry = None if cause is None else cause.__traceback__
+    return error if cause is None or entry is None or entry.tb_frame.f_code.co_filename not in INTERNAL else cause
+
+
 def _in_a_cell(shell: Any, kind: Any, error: Any, traceback: Any, tb_offset: int | None = None) -> None:
-    shell.showtraceback((kind, error, shown(error, traceback)), tb_offset)
+    error = _told(error)
+    shell.showtraceback((type(error), error, shown(error, traceback)), tb_offset)
 
 
 def hidden(raised: Any) -> bool:
@@ -98,9 +107,10 @@ def hide() -> None:
 
 def _install(before: Any) -> None:
     def hook(kind: Any, error: BaseException, traceback: Any) -> None:
+        error = _told(error)
         whole = error.__traceback__
         try:
-            before(kind, error.with_traceback(shown(error, traceback)), error.__traceback__)
+            before(type(error), error.with_traceback(shown(error, traceback)), error.__traceback__)
         finally:
             error.__traceback__ = whole
 

@@ -12,6 +12,8 @@ import math
 import os
 import time
 from collections.abc import Iterable, Iterator
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -72,14 +74,10 @@ def _tour(path: str, steps: int, seed: int) -> dict[str, float]:
     }
     print("\n5. A classifier of two spirals, trained with Adam")
     net, history = _train(steps, seed)
-    test_points, test_labels = spirals(400, seed + 1)
-    numbers["loss"] = history[-1]
-    numbers["accuracy"] = _accuracy(net, *spirals(400, seed))
-    numbers["test_accuracy"] = _accuracy(net, test_points, test_labels)
-    loss, accuracy, unseen = numbers["loss"], numbers["accuracy"], numbers["test_accuracy"]
-    print(f"   final loss {loss:.4f}, accuracy {accuracy:.1%}, on unseen points {unseen:.1%}")
-    _draw(path, net, history, test_points, test_labels, unseen)
-    return numbers
+    accuracy, unseen = (_accuracy(net, *spirals(400, seed + i)) for i in (0, 1))
+    print(f"   final loss {history[-1]:.4f}, accuracy {accuracy:.1%}, on unseen points {unseen:.1%}")
+    _draw(path, net, history, *spirals(400, seed + 1), unseen)
+    return {**numbers, "loss": history[-1], "accuracy": accuracy, "test_accuracy": unseen}
 
 
 # -- four small exercises ------------------------------------------------------------------------------------------------
@@ -174,8 +172,7 @@ def _loss(logits: Tensor, labels: Tensor) -> Any:
 
 def _train(steps: int, seed: int) -> tuple[Net, list[float]]:
     points, labels = (constant(v) for v in spirals(400, seed))
-    net = Net(seed)
-    optimizer = Adam(CosineDecay(0.02, steps))
+    net, optimizer = Net(seed), Adam(CosineDecay(0.02, steps))
     history = []
     for step in _progress(range(steps)):
         with GradientTape() as tape:
@@ -194,21 +191,18 @@ def _accuracy(net: Net, points: TensorLike, labels: TensorLike) -> float:
 
 def _progress(steps: Iterable[int]) -> Iterator[int]:
     """The steps, with a progress bar where tqdm is installed and somebody is watching."""
-    try:
-        from tqdm import tqdm
-    except ImportError:
-        return iter(steps)
-    return iter(tqdm(steps, desc="   training", unit="step", leave=False, disable=None))
+    bar = _tqdm()
+    return iter(steps) if bar is None else iter(bar(steps, desc="   training", unit="step", leave=False, disable=None))
 
 
 def _say(line: str) -> None:
     """Print without tearing the progress bar."""
-    try:
-        from tqdm import tqdm
-    except ImportError:
-        print(line)
-    else:
-        tqdm.write(line)
+    bar = _tqdm()
+    (print if bar is None else bar.write)(line)
+
+
+def _tqdm() -> Any:
+    return import_module("tqdm").tqdm if find_spec("tqdm") else None
 
 
 # -- the picture -----------------------------------------------------------------------------------------------------------

@@ -26,9 +26,7 @@ class Adam(Optimizer):
         amsgrad: bool = False, weight_decay: float | None = None, clipnorm: float | None = None, clipvalue: float | None = None,
         global_clipnorm: float | None = None, name: str = "adam",
     ) -> None:  # fmt: skip
-        self.beta_1 = float(beta_1)
-        self.beta_2 = float(beta_2)
-        self.epsilon = float(epsilon)
+        self.beta_1, self.beta_2, self.epsilon = float(beta_1), float(beta_2), float(epsilon)
         self.amsgrad = amsgrad
         self.slot_names = ("momentum", "velocity", "velocity_hat") if amsgrad else ("momentum", "velocity")
         super().__init__(learning_rate, weight_decay, clipnorm, clipvalue, global_clipnorm, name)

@@ -28,8 +28,7 @@ class Adadelta(Optimizer):
         clipnorm: float | None = None, clipvalue: float | None = None, global_clipnorm: float | None = None,
         name: str = "adadelta",
     ) -> None:  # fmt: skip
-        self.rho = float(rho)
-        self.epsilon = float(epsilon)
+        self.rho, self.epsilon = float(rho), float(epsilon)
         super().__init__(learning_rate, weight_decay, clipnorm, clipvalue, global_clipnorm, name)
 
     def update(self, xp: Numbers, w: RuleValue, g: RuleValue, slots: Sequence[Any], rate: Rate) -> tuple[Any, tuple[Any, ...]]:
@@ -59,9 +58,7 @@ class Adamax(Optimizer):
         weight_decay: float | None = None, clipnorm: float | None = None, clipvalue: float | None = None,
         global_clipnorm: float | None = None, name: str | None = None,
     ) -> None:  # fmt: skip
-        self.beta_1 = float(beta_1)
-        self.beta_2 = float(beta_2)
-        self.epsilon = float(epsilon)
+        self.beta_1, self.beta_2, self.epsilon = float(beta_1), float(beta_2), float(epsilon)
         super().__init__(learning_rate, weight_decay, clipnorm, clipvalue, global_clipnorm, name or type(self).__name__.lower())
 
     def scaled(self, rate: Rate, step: int | RuleValue) -> Any:

@@ -26,9 +26,7 @@ class RMSprop(Optimizer):
         centered: bool = False, weight_decay: float | None = None, clipnorm: float | None = None,
         clipvalue: float | None = None, global_clipnorm: float | None = None, name: str = "rmsprop",
     ) -> None:  # fmt: skip
-        self.rho = float(rho)
-        self.momentum = float(momentum)
-        self.epsilon = float(epsilon)
+        self.rho, self.momentum, self.epsilon = float(rho), float(momentum), float(epsilon)
         self.centered = centered
         self.slot_names = ("velocity", *(("momentum",) if momentum > 0 else ()), *(("average_gradient",) if centered else ()))
         super().__init__(learning_rate, weight_decay, clipnorm, clipvalue, global_clipnorm, name)
@@ -74,8 +72,7 @@ class Adagrad(Optimizer):
         weight_decay: float | None = None, clipnorm: float | None = None, clipvalue: float | None = None,
         global_clipnorm: float | None = None, name: str = "adagrad",
     ) -> None:  # fmt: skip
-        self.initial_accumulator_value = float(initial_accumulator_value)
-        self.epsilon = float(epsilon)
+        self.initial_accumulator_value, self.epsilon = float(initial_accumulator_value), float(epsilon)
         super().__init__(learning_rate, weight_decay, clipnorm, clipvalue, global_clipnorm, name)
 
     @property
@@ -114,8 +111,7 @@ class Lion(Optimizer):
     ) -> None:  # fmt: skip
         if not 0 < beta_1 <= 1:
             raise ValueError(f"Lion: beta_1 must lie in (0, 1], or the update would not see the gradient; got {beta_1}")
-        self.beta_1 = float(beta_1)
-        self.beta_2 = float(beta_2)
+        self.beta_1, self.beta_2 = float(beta_1), float(beta_2)
         super().__init__(learning_rate, weight_decay, clipnorm, clipvalue, global_clipnorm, name)
 
     def update(self, xp: Numbers, w: RuleValue, g: RuleValue, slots: Sequence[Any], rate: Rate) -> tuple[Any, tuple[Any, ...]]:

@@ -216,8 +216,7 @@ class CosineDecayRestarts(LearningRateSchedule):
         self.initial_learning_rate = float(initial_learning_rate)
         self.first_decay_steps = _positive(first_decay_steps, "first_decay_steps", name)
         self.t_mul = _positive(t_mul, "t_mul", name)
-        self.m_mul = float(m_mul)
-        self.alpha = float(alpha)
+        self.m_mul, self.alpha = float(m_mul), float(alpha)
         self.name = name
 
     def formula(self, step: RuleValue, xp: Numbers) -> Any:
