@@ -1,6 +1,7 @@
 """Keras's own tests, from the installed package, on gradtape: `python -m tests.keras.suite [--beside place] [folder ...]`.
 
-A folder may be a file of one, too; what else is given (`-k words`, `-v`) is pytest's.
+A folder may be a file of one, too; what else is given (`-k words`, `--tb=short`) is pytest's. A failure has one line: for each
+longer traceback pytest parses the test's file, and thousands of tests that only miss an engine are in one of 10,000 lines.
 
 Which tests fail is known, with reasons, in `known_failures.txt`, a list that may only shrink: the run fails if another one
 fails, or if one of the list passes. Many tests compare with JAX, feed from TensorFlow or PyTorch, or just import them; they are
@@ -147,7 +148,7 @@ def run(folders: tuple[str, ...], beside: tuple[str, ...] = (), options: tuple[s
     keras_conftest()
     root = keras_tests()
     ledger = Ledger()
-    ours = ["-q", "-p", "no:cacheprovider", "-W", "ignore", "--tb=short", "--continue-on-collection-errors", "--no-header"]
+    ours = ["-q", "-p", "no:cacheprovider", "-W", "ignore", "--tb=line", "--continue-on-collection-errors", "--no-header"]
     places = [f"--rootdir={root.parent.parent}", "-c", "/dev/null", *[str(root / folder) for folder in folders]]
     code = pytest.main([*ours, *options, *places], plugins=[ledger])
     known = known_failures()
