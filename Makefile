@@ -13,6 +13,8 @@ export PYTHONDONTWRITEBYTECODE :=
 
 # The packages in the environment (pyproject.toml): those of the tests alone are half of them.
 EXTRA ?= dev
+# further packages of the environment
+ALSO ?=
 # What `make test` runs, with how many processes; SHUFFLE=7 runs it in the random order of that seed.
 TESTS ?= tests
 WORKERS ?= auto
@@ -43,10 +45,13 @@ OTHERS := tests/autograph tests/frontend tests/function tests/backends tests/tap
 	$(patsubst %,--ignore=tests/function/test_%.py,memory_limit open_batches unknown_sizes watched_homes) \
 	$(patsubst %,--ignore=tests/backends/test_native_%.py,bounds joins length math products programs reductions)
 VERSIONS = $(if $(filter test-others,$(MAKECMDGOALS)),$(filter-out $(shell bash .ci/pythons of $(PYTHON)),$(shell bash .ci/pythons)))
+# One of them has the oldest Keras that gradtape runs; `make test` has the newest.
+WITH_KERAS = $(if $(filter 3.12,$*),$1)
 test-others: $(VERSIONS:%=test-on-%) ## the suites that depend on the interpreter, on every other Python from 3.11 on that is found
 test-on-%:
 	@echo "== Python $*"
-	@$(MAKE) --no-print-directory VENV=.venv-$* PYTHON="$$(bash .ci/pythons path $*)" EXTRA=test TESTS="$(OTHERS) --programs 50" test
+	@$(MAKE) --no-print-directory VENV=.venv-$* PYTHON="$$(bash .ci/pythons path $*)" EXTRA=test $(call WITH_KERAS,ALSO="'keras==3.10.*'") \
+		TESTS="$(OTHERS) $(call WITH_KERAS,tests/keras) --programs 50" test
 
 check: $(STAMP) ## lint, types, and the arrows between layers
 	$(RUN) -m ruff check .
@@ -102,5 +107,5 @@ $(SITE)/.installed: pyproject.toml
 $(STAMP): pyproject.toml
 	@test -n "$(PYTHON)" || { echo "gradtape needs Python 3.11 or newer: install it, or make PYTHON=/path/to/python"; exit 1; }
 	test -x $(RUN) || "$(PYTHON)" -m venv $(VENV)
-	$(RUN) -m pip install --quiet --disable-pip-version-check -e '.[$(EXTRA)]'
+	$(RUN) -m pip install --quiet --disable-pip-version-check -e '.[$(EXTRA)]' $(ALSO)
 	@touch $@
