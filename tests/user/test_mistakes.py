@@ -265,6 +265,25 @@ def test_hints_name_what_is_there(cure: str) -> None:
         assert operator.attrgetter(path[1:])(gt) is not None
 
 
+class _Fits:
+    def fit(self) -> int:
+        return 5
+
+
+def test_hints_hide_nothing_and_cost_nothing() -> None:
+    class Model(gt.Module, _Fits):
+        pass
+
+    assert Model().fit() == 5
+    assert "fit" in dir(Model())
+    x = gt.constant(1.0)
+    for thing, name in ((x, "grad"), (gt.Variable(1.0), "grad"), (gt.GradientTape(), "backward"), (gt.Module(), "fit")):
+        assert not hasattr(thing, name)
+        assert name not in dir(thing)
+        # with a `__getattr__` Python looks up every attribute the long way, `t._data` in each operation too
+        assert not any("__getattr__" in vars(base) for base in type(thing).__mro__)
+
+
 def test_every_name_of_tensorflow_is_there_or_answered_in_words() -> None:
     """`tensorflow_names.txt` are the public names of TensorFlow 2.21's top level."""
     names = Path(__file__).with_name("tensorflow_names.txt").read_text().split()

@@ -416,7 +416,7 @@ class Recorder:
     __slots__ = ()
 
     def __dir__(self) -> list[str]:  # completion offers what users call, not what dispatch and tools do
-        return sorted({*object.__dir__(self)} - {*vars(Recorder), *_TOLD} | {*dir(object)})
+        return sorted({*super().__dir__()} - {*vars(Recorder), *_TOLD} | {*dir(object)})
 
     if TYPE_CHECKING:
         key: TapeKey  # what versions know it by

@@ -42,9 +42,7 @@ class Operators(ArrayMethods, Hinting):
     }.items()}  # fmt: skip
 
     def __dir__(self) -> list[str]:  # completion offers what users call, not what evaluators and tapes do
-        return sorted(
-            {*object.__dir__(self)} - {"level", "wraps", "read", "read_own", "variable", "take_version", "watched_by"}
-        )
+        return sorted({*super().__dir__()} - {"level", "wraps", "read", "read_own", "variable", "take_version", "watched_by"})
 
     if TYPE_CHECKING:
 
@@ -126,10 +124,13 @@ class Tensor(Operators):
 
     # `level` is used by batched tensors only; the same layout lets `t[i] = batched` turn a plain tensor into one
     __slots__ = ("__weakref__", "_data", "_node", "level")
-    _KNOWN_AS = "Tensor"
     wraps = False  # True in subclasses whose ops an evaluator runs: batched and traced tensors
     _data: Any
     _node: Record | None
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.__name__ = "Tensor"  # what users know it by: Python's messages name it so
 
     # -- what it is ----------------------------------------------------------------------------------------------
 
