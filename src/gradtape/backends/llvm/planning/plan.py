@@ -32,6 +32,7 @@ CHEAP = 6  # the cost per element up to which computing again beats memory
 DEEP = 100  # recipes larger than this get memory: code size
 LONG = 200  # element operations of a block from which on it is cut
 STRETCH = 100  # element operations between two cuts
+UNKNOWN = 1 << 10  # what a size counts that only run time knows
 TURNS = 12  # recipes whose elements are found through more changes of the index get memory: each is a call in the writer
 
 
@@ -427,7 +428,7 @@ class BlockPlan:
             for buffer in self.sharing.changed_by(operation):
                 # popped: those that are dead by now, and those that get memory, need not be asked again
                 alive = [one for one in readers.pop(buffer, ()) if self._last_use(one) >= place]
-                endangered.update(alive)
+                endangered |= self._kept(alive, buffer, place)
             if self.is_lazy_operation(operation):
                 # who asks for the shape alone is not hurt by another content
                 read = () if self.lowering(operation).shape_only else operation.operands
@@ -436,6 +437,28 @@ class BlockPlan:
                 for buffer in mine:
                     readers.setdefault(buffer, []).append(operation)
         return endangered
+
+    def _kept(self, alive: list[Operation], buffer: Value, place: int) -> set[Operation]:
+        """Of recipes, in order, that read a buffer and are evaluated after it changes: those whose memory serves all of them.
+
+        What stands between the buffer and such a value needs none. Where a recipe is larger than the values it is made of (an
+        outer product), or as large and cheap, it is these that are kept.
+        """
+        kept: dict[Operation, set[Operation]] = {}
+        for one in alive:
+            below = set[Operation]().union(*(kept.get(value.producer, ()) for value in one.operands))  # type: ignore[arg-type]
+            size = count_of(one.result.type.shape, UNKNOWN)
+            beneath = sum(count_of(operation.result.type.shape, UNKNOWN) for operation in below)
+            direct = any(buffer in self.buffers(value) for value in one.operands if not self.is_lazy(value))
+            smaller = beneath < size or (beneath == size and self.cost(one.result)[0] <= CHEAP)
+            kept[one] = below if below and smaller and not direct else {one}
+        late = (one for one in alive if any(self._reads_late(user, place) for user in self.users(one.result)))
+        return set[Operation]().union(*(kept[one] for one in late))
+
+    def _reads_late(self, user: Operation, place: int) -> bool:
+        """Whether an operation that is no recipe before a position reads elements there or behind it."""
+        when = self.at[user] if self.is_lazy_operation(user) else self.when(user)
+        return when >= place and not self.lowering(user).shape_only
 
     def _last_use(self, operation: Operation) -> int:
         """The latest position at which an operation, or a recipe above it, is evaluated."""
