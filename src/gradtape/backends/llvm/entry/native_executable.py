@@ -28,6 +28,7 @@ from gradtape.backends.llvm.kernels.native_program import NativeProgram, Note
 from gradtape.backends.llvm.kernels.scope import ON_STACK, Scope
 from gradtape.backends.llvm.kernels.table import TABLES
 from gradtape.backends.llvm.planning.carried import in_register
+from gradtape.backends.llvm.planning.column_loops import by_rows
 from gradtape.backends.llvm.planning.complex_parts import with_parts
 from gradtape.backends.llvm.planning.lowering import count_of
 from gradtape.backends.llvm.planning.plan import fixed_sizes
@@ -135,7 +136,7 @@ def written(block: Block) -> WrittenProgram:
     # asked of the block as it was traced: what is written out below may have other operations
     program.effects = any(has_effect(operation) for operation in block.operations)
     # ops that have no code of their own, in terms of those that have
-    whole = expanded(with_parts(block, TABLES.lowerings), TABLES.lowerings)
+    whole = by_rows(expanded(with_parts(block, TABLES.lowerings), TABLES.lowerings))
     if config.passes_debugged():
         verify(whole)
     returns = _write(program, whole, [value.type for value in block.results])

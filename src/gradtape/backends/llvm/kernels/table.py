@@ -21,6 +21,7 @@ from gradtape.backends.llvm.kernels import (
     region_code,
     run_time_sizes,
     running,
+    turning,
     value_checks,
     writes,
 )
@@ -33,7 +34,7 @@ from gradtape.backends.llvm.runtime import callbacks
 FAMILIES = (
     formulas, integers, element_code, index_maps, reads, flat_places, writes, join_nests, joining, fold_table, running, picking,
     pooling, rank_calls, convolution, product_code, systems, run_time_sizes, value_checks, list_ops, region_code,
-    complex_parts,
+    complex_parts, turning,
 )  # fmt: skip
 LOWERINGS = Lowerings(*(family.LOWERINGS for family in FAMILIES))
 TABLES = Tables(
