@@ -76,7 +76,69 @@ def neighbours(x: Any, m: Any) -> Any:
     return gt.reduce_sum(y)
 
 
-PROGRAMS = [solve, two_slices, versions_between_updates, until_it_is_small, rows, whole_rows, columns_then_rows, neighbours]
+def cholesky(x: Any, m: Any) -> Any:
+    y = m + gt.transpose(m) + 4.0 * gt.eye(N, dtype=m.dtype)
+    for i in gt.range(N):
+        for j in gt.range(i):
+            y[i, j] = (y[i, j] - gt.reduce_sum(y[i, :j] * y[j, :j])) / y[j, j]
+        y[i, i] = gt.sqrt(y[i, i] - gt.reduce_sum(y[i, :i] * y[i, :i]))
+    return gt.reduce_sum(gt.linalg.band_part(y, -1, 0) * x)
+
+
+def lu(x: Any, m: Any) -> Any:
+    y = m + 4.0 * gt.eye(N, dtype=m.dtype)
+    for i in gt.range(N):
+        for j in gt.range(i):
+            y[i, j] = (y[i, j] - gt.reduce_sum(y[i, :j] * y[:j, j])) / y[j, j]
+        for j in gt.range(i, N):
+            y[i, j] -= gt.reduce_sum(y[i, :i] * y[:i, j])
+    return gt.reduce_sum(y * y * x)
+
+
+def sweeps(x: Any, m: Any) -> Any:
+    y = gt.identity(m)
+    for _ in gt.range(3):
+        for i in gt.range(1, N - 1, 7):
+            for j in gt.range(1, N - 1):
+                y[i, j] = gt.sin(y[i - 1, j] + y[i, j - 1]) * x[j] + y[i, j] * y[i + 1, j + 1]
+    return gt.reduce_sum(y * y)
+
+
+def until_each_is_small(x: Any, m: Any) -> Any:
+    y = gt.identity(m)
+    for i in gt.range(5):
+        j = gt.constant(0)
+        while j < N - 1 and gt.abs(y[i, j]) < 10.0:
+            y[i, j + 1] = y[i, j + 1] * y[i, j] + x[j]
+            j += 1
+    return gt.reduce_sum(y * y)
+
+
+def an_update_in_front(x: Any, m: Any) -> Any:
+    y = gt.identity(m)
+    for i in gt.range(1, 6):
+        y[i, 0] = y[i - 1, 3] * y[i, 0]
+        for j in gt.range(1, N):
+            y[i, j] = y[i, j] * y[i, j - 1] + y[i - 1, j]
+    return gt.reduce_sum(y * x)
+
+
+def old_versions(x: Any, m: Any) -> Any:
+    """What stood in the array before an inner loop is multiplied with what it puts there, in it and behind it."""
+    y, total = gt.identity(m), gt.zeros((), m.dtype)
+    for i in gt.range(1, 6):
+        before = gt.sin(y)
+        for j in gt.range(1, N):
+            y[i, j] = y[i, j] * y[i, j - 1] + before[i - 1, j] * before[i, j]
+        total += gt.reduce_sum(before * y * y)
+    return total + gt.reduce_sum(y * x)
+
+
+NESTED = [cholesky, lu, sweeps, until_each_is_small]
+PROGRAMS = [
+    *NESTED, an_update_in_front, old_versions, solve, two_slices, versions_between_updates, until_it_is_small, rows, whole_rows,
+    columns_then_rows, neighbours,
+]  # fmt: skip
 
 
 def derivatives(function: Any, order: int) -> list[Any]:
@@ -94,13 +156,18 @@ def derivatives(function: Any, order: int) -> list[Any]:
 @pytest.mark.parametrize("native", [False, True], ids=["reference", "native"])
 @pytest.mark.parametrize("function", PROGRAMS, ids=lambda f: f.__name__)
 def test_derivatives(function: Any, native: bool) -> None:
-    order = 2 if function is two_slices else 1
+    order = 2 if function in (two_slices, until_each_is_small) else 1
     compiled = gt.function(function, jit_compile=native)
     for a, b in zip(derivatives(compiled, order), derivatives(function, order), strict=True):
         same_array(a.numpy(), b.numpy(), 1e-10, function.__name__)
 
 
 ROWS = [whole_rows, columns_then_rows]
+
+
+@pytest.mark.parametrize("function", NESTED, ids=lambda f: f.__name__)
+def test_no_array_is_saved_for_a_loop_in_a_loop(function: Any) -> None:
+    assert f"float64[{N},{N}]>" not in program(function)
 
 
 @pytest.mark.parametrize("function", [solve, two_slices, until_it_is_small, *ROWS], ids=lambda f: f.__name__)

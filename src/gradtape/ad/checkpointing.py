@@ -227,7 +227,7 @@ class _Parts:
             rest = inner[cts + 1 + shared :]
             own = self._own(index, inner[cts + 1 : cts + 1 + shared])
             seeds = [apply(LIST_GET, t, index) for t in rest[: len(self.seeds)]]
-            carried, ys = self.loop.step(self.half, rest[len(self.seeds) :], own, inner[:cts], seeds)
+            carried, ys, _ = self.loop.step(self.half, rest[len(self.seeds) :], own, inner[:cts], seeds)
             return {"carried": carried, "ys": ys}
 
         return build

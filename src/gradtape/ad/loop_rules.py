@@ -123,16 +123,16 @@ class Loop:
 
     def step(
         self, half: Split, saved: Tensors, own: dict[int, Any], cts: Tensors, seeds: Tensors
-    ) -> tuple[list[Any], list[Any]]:
-        """One iteration backwards: (cotangents, sums) from those after it, cotangents of the items of xs."""
+    ) -> tuple[list[Any], list[Any], list[Any]]:
+        """One iteration backwards: (cotangents, sums) from those after it, cotangents of the items of xs, arrays put back."""
         n = len(self.active)
         ends, sums = cts[:n], cts[n:]
         grads = replay(half.backward, [*saved, *(own[p] for p in half.params), *ends, *seeds])
-        known = dict(zip(half.answers, grads, strict=True))
+        known = dict(zip(half.answers, grads, strict=False))
         carried = [known[j + 1] if j + 1 in known else self._zeros(j, end) for j, end in zip(self.active, ends, strict=True)]
         # a constant is used in every iteration: its cotangents add up
         totals = [s + known[p] if p in known else s for p, s in zip(self.want_consts, sums, strict=True)]
-        return [*carried, *totals], [known[p] for p in self.want_xs]
+        return [*carried, *totals], [known[p] for p in self.want_xs], grads[len(half.answers) :]
 
     def _zeros(self, j: int, end: Any) -> Any:
         return zeros_of_type(self.body.params[j + 1].type) if self.resizes(j) else zeros_for(end)
@@ -178,8 +178,13 @@ def loop_vjp(site: Site, inputs: Tensors, wanted: set[int], seeds: dict[int, Any
         if loop.resizes(j):  # at the start of the loop it had the size of what the loop was given
             given[k] = type_of(inputs[j + loop.skipped])
     results = current_trace().structured(SCAN, groups, {"body": block}, attrs, (given, result_layout))
-    # without the arrays that were taken back to their first version, which nobody asks for
-    sums = results["carried"][: len(results["carried"]) - (len(going.undos) if going else 0)]
+    # behind them stand the arrays that were taken back to their first version
+    count = len(results["carried"]) - len(undone)
+    sums, backs = results["carried"][:count], results["carried"][count:]
+    # whoever goes back through this loop as a part of an iteration of its own can have them
+    current_trace().restored |= {
+        loop.operation.results[j]: back._data for j, back in zip(undone, backs, strict=True) if back.__class__ is TracedTensor
+    }
     return loop.answers(sums, results["ys"])
 
 
@@ -232,7 +237,7 @@ def _backward_body(
         before: list[Any] = []
         if going is not None:
             saved, before = going.versions(saved, index, params[n:count])
-        carried, ys = loop.step(half, saved, own, params[:n], params[last:])
-        return {"carried": [*carried, *before], "ys": ys}
+        carried, ys, backs = loop.step(half, saved, own, params[:n], params[last:])
+        return {"carried": [*carried, *(backs.pop(0) if array is None else array for array in before)], "ys": ys}
 
     return build

@@ -22,7 +22,7 @@ from gradtape.ir.garbage import uncollected
 from gradtape.ir.graph import Block, Operation, Value
 from gradtape.ir.sizes import free_sizes, sizes_of
 from gradtape.ir.types import TensorSpec
-from gradtape.ir.walk import has_effect
+from gradtape.ir.walk import groups_of, has_effect
 from gradtape.ops.collective import MESSAGES
 from gradtape.ops.lists import LIST_GET, LIST_LEN, LIST_LENGTHS
 from gradtape.ops.staged import CONSTANT, FILLED
@@ -37,6 +37,7 @@ class Split:
     `forward`: the block's parameters → its results, then the residuals that must be saved (`saved` types, in order).
     `backward`: parameters saved residuals, then `params` (positions of the block's own parameters that it uses), then
     cotangents of the seeded results → cotangents of the parameters in `answers` (positions).
+    `restored`: arrays that a loop of `forward` gives → the values of `backward` that are these arrays before the loop.
     """
 
     forward: Block
@@ -44,6 +45,7 @@ class Split:
     saved: list[Any]
     params: list[int]
     answers: list[int]
+    restored: dict[Value, Value]
 
 
 @uncollected()
@@ -82,7 +84,8 @@ def split(
     # (strict=False: the cotangent of the other ranks, if any, comes last and is nobody's)
     answers = [(i, g) for i, g in zip(sorted(wanted), cotangents, strict=False) if g is not None]
     grads = [trace_value(trace, g) for _, g in answers]
-    return _cut(root, boundary, results, grads, [i for i, _ in answers], len(block.params), set(free), set(near), recompute)
+    positions, count = [i for i, _ in answers], len(block.params)
+    return _cut(root, boundary, results, grads, positions, count, set(free), set(near), recompute, trace.restored)
 
 
 def _other_ranks(trace: Trace, recording: Recording, block: Block) -> Any:
@@ -117,7 +120,7 @@ def extract(params: Sequence[Value], operations: Sequence[Operation], name: str,
 
 def _cut(
     root: Block, boundary: int, results: list[Value], grads: list[Value], answers: list[int], count: int,
-    free: set[int], near: set[int], recompute: bool,
+    free: set[int], near: set[int], recompute: bool, restored: dict[Value, Value],
 ) -> Split:  # fmt: skip
     """Two blocks out of the joint one."""
     late = {id(op) for op in root.operations[boundary:]}
@@ -144,10 +147,21 @@ def _cut(
     # appended, not inserted: a witness has no operands, and the order of the others is that of the effects
     early_ops += [w.producer for w in witnesses if w.producer is not None]
     keep += witnesses
-    first = extract(own, early_ops, root.name, outputs=results, saved=keep)
+    here, there = ({id(op) for op in operations} for operations in (early_ops, late_ops))
+    pairs = {after: back for after, back in restored.items() if id(after.producer) in here and id(back.producer) in there}
+    first = extract(own, early_ops, root.name, outputs=results, saved=keep, restored=list(pairs))
     inner = [*keep, *(own[i] for i in used_params), *root.params[count:]]
-    second = extract(inner, [*again, *late_ops], root.name, outputs=grads)
-    return Split(first, second, [v.type for v in keep], used_params, answers)
+    second = extract(inner, [*again, *late_ops], root.name, outputs=grads, restored=list(pairs.values()))
+    known = dict(zip(_without(first, "restored"), _without(second, "restored"), strict=True))
+    return Split(first, second, [v.type for v in keep], used_params, answers, known)
+
+
+def _without(block: Block, group: str) -> list[Value]:
+    """A group of results, which a block gives no longer."""
+    groups = groups_of(block.results, block.result_layout)
+    values = groups.pop(group)
+    block.give(**groups)
+    return values
 
 
 def _witnesses(params: list[Value], early: list[Value], late: list[Operation]) -> list[Value]:

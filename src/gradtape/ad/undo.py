@@ -3,7 +3,8 @@
 The backward pass of `x[i] = v` in a loop may need x, or a slice of it, as it was before, iteration by iteration. It starts from
 x as it is after the loop and puts back what each iteration replaced: one element, row or column saved and written where the
 whole array, or the slice, would be. Only for arrays that an iteration changes so and in no other way, and where less is saved
-then; short ones are saved as they are.
+then; short ones are saved as they are. A loop inside an iteration is gone back through by its own backward pass, which ends
+with the array as it was in front of it.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from gradtape.core.dispatch import apply
 from gradtape.ir.graph import Block, Operation, Value
 from gradtape.ir.slots import Slot
 from gradtape.ir.types import TensorSpec
+from gradtape.ir.walk import has_effect
 from gradtape.ops.dynamic import GETITEM_AT, UPDATE_AT
 from gradtape.ops.index import GETITEM, UPDATE
 
@@ -31,8 +33,9 @@ class Undo:
     """One carried array: the updates of an iteration, in order, and which saved values are versions of it."""
 
     carried: int
+    loops: list[Value]  # in front of the updates: what loops make of the array, one after the other
     links: list[Operation]
-    versions: dict[int, int]  # position among the values saved before → number of updates done by then
+    versions: dict[int, int]  # position among the values saved before → number of loops and updates done by then
     parts: dict[int, tuple[int, list[Operation]]]  # the same for slices (of slices) of a version, and what reads them
 
 
@@ -51,7 +54,8 @@ class Undoing:
         return [undo.carried for undo in self.undos]
 
     def versions(self, saved: Sequence[Any], index: Any, after: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-        """All values that were saved before, and the arrays as they are at the start of the iteration."""
+        """All values that were saved before, and the arrays as they are at the start of the iteration: None of those that the
+        backward pass of a loop puts back."""
         count = len(self.kept) + sum(len(undo.versions) + len(undo.parts) for undo in self.undos)
         states: list[Any] = [None] * count
         for position, value in zip(self.kept, saved, strict=False):
@@ -72,12 +76,13 @@ class Undoing:
             for element, indices, key in reversed(steps):
                 array = apply(UPDATE_AT, array, element, *indices, key=key)
                 versions.append(array)
-            # versions[k]: with k updates done
+            # versions[k]: with k updates done. (For versions before a loop something stands here that nobody reads.)
             versions.reverse()
+            first = len(undo.loops)
             for position, done in undo.versions.items():
-                states[position] = versions[done]
-            read += [versions[done] for done, _ in undo.parts.values()]
-            starts.append(array)
+                states[position] = versions[max(done - first, 0)]
+            read += [versions[done - first] for done, _ in undo.parts.values()]
+            starts.append(None if undo.loops else array)
         positions = [position for undo in self.undos for position in undo.parts]
         for position, part in zip(positions, replay(self.reading, [*read, *places]), strict=True):
             states[position] = part
@@ -89,19 +94,26 @@ def undoing(half: Split, carried: int) -> tuple[Split, Undoing | None]:
     forward = half.forward
     outputs, saved = forward.result_group("outputs"), forward.result_group("saved")
     undos = []
+    instead: dict[Value, Value] = {}  # parameters of the backward half → what loops in it put back
     for j in range(carried):
-        links = _links(forward, j, outputs[j])
-        # the array before each update and after the last
-        chain = [link.operands[0] for link in links] + [outputs[j]]
-        versions = {k: chain.index(value) for k, value in enumerate(saved) if links and value in chain}
-        sources = {k: _source(value) for k, value in enumerate(saved)} if links else {}
-        parts = {k: (chain.index(start), reads) for k, (start, reads) in sources.items() if reads and start in chain}
+        loops, links = _links(forward, j, outputs[j], half.restored)
+        # the array before each loop, before each update and after the last
+        chain = [*map(_start, loops), *(link.operands[0] for link in links), outputs[j]] if loops or links else []
+        versions = {k: chain.index(value) for k, value in enumerate(saved) if value in chain}
+        sources = {k: _source(value) for k, value in enumerate(saved)} if chain else {}
+        late = chain[len(loops) :]
+        parts = {k: (chain.index(start), reads) for k, (start, reads) in sources.items() if reads and start in late}
         # an array nobody saved needs no undoing: elements would be saved for nothing
         before = sum(_elements(saved[k].type) for k in (*versions, *parts))
         if not _short(outputs[j].type) and before > 2 * sum(_elements(_replaced(link)) for link in links):
-            undos.append(Undo(j, links, versions, parts))
+            backs = {half.backward.params[k]: half.restored[loops[done]] for k, done in versions.items() if done < len(loops)}
+            if not loops or _rerouted(half.backward, instead | backs) is not None:
+                instead |= backs
+                undos.append(Undo(j, loops, links, versions, parts))
     if not undos:
         return half, None
+    if instead or any(undo.loops for undo in undos):
+        _reroute(half, instead, [half.restored[undo.loops[0]] for undo in undos if undo.loops])
     gone = {k for undo in undos for k in (*undo.versions, *undo.parts)}
     kept = [k for k in range(len(saved)) if k not in gone]
     replaced = [_before(forward, link) for undo in undos for link in undo.links]
@@ -118,18 +130,56 @@ def undoing(half: Split, carried: int) -> tuple[Split, Undoing | None]:
     return replace(half, saved=[value.type for value in now]), Undoing(undos, kept, places, has_index, reading)
 
 
-def _links(block: Block, j: int, value: Value) -> list[Operation]:
-    """The updates that lead from carried value j to what becomes of it; none if there is anything else."""
-    updates = []
+def _links(block: Block, j: int, value: Value, restored: dict[Value, Value]) -> tuple[list[Value], list[Operation]]:
+    """The loops and then the updates that lead from carried value j to what becomes of it; none if there is anything else."""
+    loops, updates = list[Value](), list[Operation]()
     # parameter 0 is the index
-    start = block.params[1 + j]
+    start, type = block.params[1 + j], value.type
     while value is not start:
         producer = value.producer
-        if producer is None or producer.op not in (UPDATE, UPDATE_AT) or _replaced(producer) is None:
-            return []
-        updates.append(producer)
-        value = producer.operands[0]
-    return updates[::-1]
+        if value in restored and _start(value).type == type:
+            loops.append(value)
+            value = _start(value)
+        elif loops or producer is None or producer.op not in (UPDATE, UPDATE_AT) or _replaced(producer) is None:
+            return [], []
+        else:
+            updates.append(producer)
+            value = producer.operands[0]
+    return loops[::-1], updates[::-1]
+
+
+def _start(after: Value) -> Value:
+    """The array that a loop begins with, from what becomes of it."""
+    loop: Operation = after.producer  # type: ignore[assignment]
+    return loop.group("carried")[loop.results.index(after)]
+
+
+def _rerouted(block: Block, instead: dict[Value, Value]) -> list[Operation] | None:
+    """The operations of a block in an order in which other values can stand for some parameters; None if there is none."""
+    waiting, there, ordered = block.operations, set(block.params), list[Operation]()
+    while waiting:
+        late = []
+        for operation in waiting:
+            if all(instead.get(value, value) in there for value in operation.operands):
+                ordered.append(operation)
+                there.update(operation.results)
+            else:
+                late.append(operation)
+        if len(late) == len(waiting) or (late and any(map(has_effect, block.operations))):
+            return None
+        waiting = late
+    return ordered
+
+
+def _reroute(half: Split, instead: dict[Value, Value], backs: list[Value]) -> None:
+    """The backward half with other values for some parameters; it gives these arrays, too."""
+    block = half.backward
+    ordered = _rerouted(block, instead)
+    assert ordered is not None
+    for operation in ordered:
+        operation.operands = [instead.get(value, value) for value in operation.operands]
+    block.operations = ordered
+    block.give(outputs=[*(instead.get(value, value) for value in block.results), *backs])
 
 
 def _replaced(update: Operation) -> TensorSpec | None:

@@ -262,6 +262,7 @@ class Trace:
         self._locations: dict[tuple[int, int, bool], Instruction] = {}  # asking a frame for its line takes a while
         self._errors = np.geterr()
         self.memory: dict[Any, Any] = {}  # what derivatives were made of callees: all calls of one share them
+        self.restored: dict[Value, Value] = {}  # arrays after a loop → before it, where a backward pass has put them back so
         self._last_captures: dict[Value, TracedTensor] = {}
         self.turns: dict[Value, int] = {}  # indices of loops whose number of turns is known
         # values that are of another kind to Python (int, float, …, Tensor) on each path, by id, and these kinds
