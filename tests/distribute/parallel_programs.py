@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 import gradtape as gt
+from gradtape.core.hooks import HOOKS
 from gradtape.functions.stages import prepared
 from gradtape.ir.walk import program
 
@@ -153,6 +154,40 @@ def sums_behind_the_backward_pass(steps: int) -> Any:
         answers += [float(strategy.reduce("SUM", strategy.run(step, args=own)).numpy()) for _ in range(3)]
         answers += [v.numpy()[::37, ::41].tolist() for v in layers]
         assert halves(step) == (set() if N == 1 else {"all_sum"}), halves(step)
+    return answers
+
+
+def eager_sums(steps: int) -> Any:
+    """Sums over ranks begin during the backward pass: sources of every kind, and ranks that do different things."""
+    rng, strategy = np.random.default_rng(9), ranks.MirroredStrategy()
+    with strategy.scope():
+        table, w, unused = gt.Variable(rng.normal(size=(40, 8))), gt.Variable(rng.normal(size=(8, 8))), gt.Variable(np.ones(3))
+        single, half = gt.Variable(np.ones(8, np.float32)), gt.Variable(np.ones(8), dtype=gt.bfloat16)
+        first_rows, scale = gt.Variable(np.ones(8)), gt.Variable(2.0, dtype=gt.float64)
+        large = gt.Variable(rng.normal(size=(8, 9000)))  # more than a bucket
+    variables = [large, table, w, unused, single, w, half, first_rows, scale]
+    (own,) = strategy.experimental_distribute_dataset([np.arange(12)])
+    answers: list[Any] = []
+    for kind in ("plain", "branches", "communicates", "not finite", "assigned", "target"):
+        with gt.GradientTape(through_assignments=True) as tape:
+            x = gt.gather(table, own % 5) @ w * scale
+            if kind == "assigned":
+                scale.assign(scale * 1.5)
+                x = x * scale
+            if kind == "branches" and min(own) < 3:
+                x = x + first_rows * gt.constant((own[:, None] < 3) * 1.0)
+            if kind == "not finite":  # sqrt(0) has an infinite slope in a lane that nobody takes, on the first rank
+                r = (gt.constant(own * 1.0)[:, None] * w[:1]) ** 2
+                x = x + gt.where(r > 0.1, gt.sqrt(r), 0.0)
+            loss = gt.reduce_sum(gt.tanh(x)) + gt.reduce_sum(gt.sin(x @ large)) * 1e-3
+            loss += gt.cast(gt.reduce_sum(single) * len(own), gt.float64) + gt.cast(gt.reduce_sum(half * len(own)), gt.float64)
+            if kind == "communicates":
+                loss = ranks.all_reduce(loss) * gt.reduce_sum(w) + ranks.all_reduce(gt.reduce_sum(x)) ** 2
+        before = getattr(HOOKS.world, "sums_posted", 0)
+        slopes = tape.gradient([loss, scale] if kind == "target" else loss, variables)
+        posted = getattr(HOOKS.world, "sums_posted", 0) - before
+        assert posted == (0 if N == 1 or kind == "branches" else 3), (kind, posted)  # two dtypes, and one that is large
+        answers += [[-1.0] if s is None else np.asarray(s, np.float64).ravel()[::13].tolist() for s in slopes]
     return answers
 
 
@@ -309,6 +344,7 @@ PROGRAMS = {
     "aggregated": aggregated,
     "overlapped": overlapped,
     "sums_behind_the_backward_pass": sums_behind_the_backward_pass,
+    "eager_sums": eager_sums,
     "read_together": read_together,
     "in_both_contexts": in_both_contexts,
     "fewer_rows_than_ranks": fewer_rows_than_ranks,

@@ -23,6 +23,7 @@ from gradtape.core.record import TRACING, Record
 from gradtape.core.tensor import Tensor
 
 Step = Callable[[Record], Any]  # something to do with each record on the way
+Settled = Callable[[Record, Any], None]  # told of a wanted version and its cotangent (None: nothing came) when it is complete
 
 
 def reverse_walk(
@@ -34,14 +35,17 @@ def reverse_walk(
     sparse: bool = False,
     real: bool = False,
     visit: Sequence[Step] = (),
+    settled: Settled | None = None,
 ) -> dict[Record, Any]:
     """Carry `cotangents` (of the targets) back; the answer holds those of the `wanted` records that were reached.
 
     `pulls` are the rules in the binding that fits the values (`binding`); `sparse` lets a gathered leaf keep `SparseRows`;
-    `real` says that no record has complex values; `visit` are called with each record before its rules run.
+    `real` says that no record has complex values; `visit` are called with each record before its rules run, `settled` behind
+    the last one that adds to a wanted version.
     """
     path, needed = needed_records(records, wanted, pulls)
     sweep = Sweep(cotangents, needed, wanted, sparse, real)
+    last_uses = {} if settled is None else _last_uses(path, wanted)
     for record in reversed(path):
         # what nobody asks for is let go as soon as it was carried on
         ct = cotangents.get(record) if record in wanted else cotangents.pop(record, None)
@@ -49,7 +53,21 @@ def reverse_walk(
             for step in visit:
                 step(record)
             pulls[record.op](sweep, record, ct)
+        for node in last_uses.get(record, ()):
+            settled(node, cotangents.get(node))  # type: ignore[misc]  # nobody else has last uses
     return {node: cotangents[node] for node in wanted if node in cotangents}
+
+
+def _last_uses(path: Sequence[Record], wanted: Wanted) -> dict[Record, list[Record]]:
+    """The wanted versions by the record that the walk comes to last of those that use them."""
+    waiting = set(wanted)
+    uses: dict[Record, list[Record]] = {}
+    for record in path:
+        for node in record.nodes:
+            if node in waiting:
+                waiting.discard(node)
+                uses.setdefault(record, []).append(node)
+    return uses
 
 
 def binding(*, boxed: bool = False, careful: bool = False, cut: bool = False) -> Binding:
@@ -87,11 +105,11 @@ def innermost(value: Any) -> Any:
 
 def _plain_walk(
     records: Sequence[Record], seeds: dict[Record, Any], wanted: Wanted, pulls: Binding, sparse: bool, real: bool,
-    visit: Sequence[Step],
+    visit: Sequence[Step], settled: Settled | None,
 ) -> dict[Record, Any]:  # fmt: skip
     """The walk; or straight-line code in its place, if it is one that came often enough (`ad/straight.py`)."""
-    if visit or not isinstance(wanted, dict) or not learnable(records):
-        return reverse_walk(records, dict(seeds), wanted, pulls, sparse=sparse, real=real, visit=visit)
+    if visit or settled is not None or not isinstance(wanted, dict) or not learnable(records):
+        return reverse_walk(records, dict(seeds), wanted, pulls, sparse=sparse, real=real, visit=visit, settled=settled)
     pupil = Pupil(records, seeds, wanted, pulls, sparse, real)
     answers = pupil.answers()
     if answers is None:
@@ -111,10 +129,11 @@ def gradients(
     cut: bool = False,
     sparse: bool = False,
     visit: Sequence[Step] = (),
+    settled: Settled | None = None,
     suspects: list[Any] | None = None,
     once: bool = False,
 ) -> dict[Record, Any]:
-    """The reverse walk, run again with masked lanes when the plain one gave something non-finite.
+    """The reverse walk, run again with masked lanes when the plain one gave something non-finite (`settled` hears it twice).
 
     In a program nobody can look, and a walk that talks to other ranks must not be repeated by one of them (`once`): there the
     careful walk is the only one, one masked product per partial. `suspects` gets the answers that nobody has found finite.
@@ -123,11 +142,11 @@ def gradients(
     with np.errstate(all="ignore"), unheard() if staged else nullcontext():
         if not staged and not once and (boxed or not complex_values):
             pulls = binding(boxed=boxed, cut=cut)
-            answers = _plain_walk(records, seeds, wanted, pulls, sparse, not complex_values, visit)
+            answers = _plain_walk(records, seeds, wanted, pulls, sparse, not complex_values, visit, settled)
             if all_finite(answers.values()):
                 return answers
         pulls = binding(boxed=boxed, careful=True, cut=cut)
-        answers = reverse_walk(records, dict(seeds), wanted, pulls, sparse=sparse, visit=visit)
+        answers = reverse_walk(records, dict(seeds), wanted, pulls, sparse=sparse, visit=visit, settled=settled)
         if suspects is not None and not staged:
             suspects.extend(answers.values())
         return answers

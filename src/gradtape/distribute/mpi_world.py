@@ -10,7 +10,8 @@ from __future__ import annotations
 import functools
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,16 @@ from gradtape.ops.collective import COMMUNICATIONS, POSTED, OneRank
 
 _SPINS = 200  # tests of a request before anything else is looked at
 _TRANSFER = {True: "transfer", False: "message"}
+
+
+@dataclass(frozen=True, eq=False)
+class PostedSum:
+    """A sum on its way: MPI reads `given` and writes `out` until the request is done."""
+
+    request: Any
+    given: Array
+    out: Array
+    statement: Statement
 
 
 class MpiWorld(OneRank):
@@ -58,6 +69,9 @@ class MpiWorld(OneRank):
         folder = launch_folder()
         self.notes = LastWords(folder, self.rank) if folder else None
         self._abandoned: Any = None  # memory of an operation that failed: MPI may still write there
+        self._behind = MPI.COMM_WORLD.Dup()  # of sums that are posted while other operations run: their order is their own
+        self._sums: list[PostedSum] = []  # not known to be done: MPI may still write there
+        self.sums_posted = 0  # ever
 
     @functools.cached_property
     def natively(self) -> NativeMpi | None:
@@ -118,6 +132,27 @@ class MpiWorld(OneRank):
             raise RankError(f"rank {self.rank}: {statement} failed: {error.Get_error_string()}") from None
         self._abandoned = None
         self.traffic.add(statement, agreed - begun, time.perf_counter() - agreed)
+
+    # -- sums behind a computation ------------------------------------------------------------------------------------------
+
+    def sum_posted(self, x: Array) -> PostedSum:
+        """Begin the sum of the ranks' arrays. Nobody compares what ranks call here: they have agreed on it before."""
+        self._sums = [one for one in self._sums if not one.request.Test()]  # MPI goes on only while it is called
+        out = np.empty_like(x)
+        posted = PostedSum(self._behind.Iallreduce(x, out), x, out, Statement("all_reduce sum", x))
+        if self.notes is not None:
+            self.notes.note(posted.statement)
+        self._sums.append(posted)
+        self.sums_posted += 1
+        return posted
+
+    def sums_awaited(self, sums: Sequence[PostedSum]) -> None:
+        """Wait for sums that all ranks have posted."""
+        for one in sums:
+            begun = time.perf_counter()
+            self.finish(one.request, lambda: post_of(one.statement, self.agreement.count, "transfer"))  # noqa: B023
+            self.traffic.add(one.statement, 0.0, time.perf_counter() - begun)
+        self._sums = [one for one in self._sums if one not in sums]
 
     # -- operations -------------------------------------------------------------------------------------------------------
 

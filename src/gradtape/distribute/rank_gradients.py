@@ -10,7 +10,8 @@ So the derivative of a replicated loss in a replicated variable is the whole der
 is the part of this rank; and a local target stands for the sum over ranks.
 
 The ranks agree before the walk on which operations between them take part: where they came to different conclusions (one took a
-branch that the others did not) all do, with zeros. Invariant: ranks post the same communication in the same order.
+branch that the others did not) all do, with zeros. They also agree on the sums that begin during the walk
+(`gradient_buckets.py`). Invariant: ranks post the same communication in the same order.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import numpy as np
 from gradtape.core.hooks import HOOKS
 from gradtape.core.record import NOBODY, TRACING, Record, current_scope, scope_of
 from gradtape.core.tensor import Tensor
+from gradtape.distribute.gradient_buckets import FULL, GradientBuckets, can_take_part
 from gradtape.distribute.rank_errors import RankError
 from gradtape.distribute.rank_kinds import is_replicated
 from gradtape.ops.collective import MESSAGES, all_sum
@@ -31,8 +33,6 @@ from gradtape.ops.create import zeros_like
 from gradtape.ops.shape import concat, reshape, split
 from gradtape.tape.gradient_tape import GradientTape
 from gradtape.variables.indexed_slices import IndexedSlices
-
-_BUCKET = 1 << 19  # bytes: larger derivatives travel alone, without a copy
 
 
 def among_ranks(tape: GradientTape, targets: list[Tensor], seeds: list[Tensor], flat: list[Any], recorded: bool) -> list[Any]:
@@ -45,8 +45,11 @@ def among_ranks(tape: GradientTape, targets: list[Tensor], seeds: list[Tensor], 
     if not together and not partners:
         return tape._answers(targets, seeds, flat, recorded)
     staged = TRACING.get() is not None
+    buckets = None
     if together and not staged:
-        partners |= _agreed(tape, targets, flat, once)
+        plain = not recorded and not tape._persistent and not tape.level and tape._others() is None
+        active, buckets = _agreed(tape, targets, flat, once, shared if plain else [])
+        partners |= active
     if tape._persistent and not staged:  # what it gives may be differentiated again: all of it is recorded now
         scope = current_scope().without(tape).with_recorder(tape)
         recorded = True
@@ -56,22 +59,27 @@ def among_ranks(tape: GradientTape, targets: list[Tensor], seeds: list[Tensor], 
         # (dividing is recorded where the answer may be differentiated again)
         seeds = [seed / HOOKS.world.size if one else seed for seed, one in zip(seeds, once, strict=True)]
     with scope_of(scope) if recorded else scope_of(current_scope()):
-        answers = tape._answers(targets, seeds, flat, recorded, partners)
+        answers = tape._answers(targets, seeds, flat, recorded, partners, buckets.settled if buckets else None)
     with scope_of(scope):
-        return _summed(answers, flat, shared, staged)
+        return _summed(answers, flat, shared, staged, buckets)
 
 
 # -- before the walk ----------------------------------------------------------------------------------------------------------
 
 
-def _agreed(tape: GradientTape, targets: list[Tensor], flat: list[Any], once: list[bool]) -> dict[Record, Any]:
+def _agreed(
+    tape: GradientTape, targets: list[Tensor], flat: list[Any], once: list[bool], early: list[bool]
+) -> tuple[dict[Record, Any], GradientBuckets | None]:
     """The operations whose rules run on all ranks: those between targets and sources, where all ranks have the same; else all
-    of them. One short exchange."""
+    of them. And the sums of sources that may begin during the walk (`early`), if they are the same, too. One short exchange."""
     places = {record: i for i, record in enumerate(r for r in tape._communications if r.op not in MESSAGES)}
-    moving, reached = _between(tape, targets, flat, places)
+    moved, behind = _between(tape, targets, flat)
+    moving, reached = [i for r, i in places.items() if r in moved], [i for r, i in places.items() if r in behind]
+    buckets = _buckets(tape, targets, flat, early, behind)
     # the values of replicated targets travel as a digest: that they differ is a mistake nobody else would notice
     values = [np.ascontiguousarray(t._data).tobytes() for t, one in zip(targets, once, strict=True) if one and not t.wraps]
-    own = np.array([_digest(moving), _digest(reached), len(places), _digest(once), crc32(b"".join(values))], np.int64)
+    digests = [_digest(moving), _digest(reached), len(places), _digest(once), crc32(b"".join(values)), buckets.digest]
+    own = np.array(digests, np.int64)
     # one exchange for the largest and the least of all numbers
     least, most = np.split(HOOKS.world.all_reduce(np.concatenate([-own, own]), "max"), 2)
     differs = -least != most
@@ -92,23 +100,31 @@ def _agreed(tape: GradientTape, targets: list[Tensor], flat: list[Any], once: li
             "differs between ranks met it; make it an array with np.array(...), or sum over ranks with all_reduce"
         )
     zeros = _zeros(tape)
+    common = None if differs[5] or not own[5] else buckets
     # some rank needs an operation that another does not: then all of them run on all ranks, with zeros where they are not
     # needed
     if differs[0] or differs[1]:
-        return zeros
+        return zeros, common
     active = {*moving} & {*reached}
-    return {record: zeros[record] for record, i in places.items() if i in active}
+    return {record: zeros[record] for record, i in places.items() if i in active}, common
+
+
+def _buckets(
+    tape: GradientTape, targets: list[Tensor], flat: list[Any], early: list[bool], behind: set[Record]
+) -> GradientBuckets:
+    """The sums that may begin during the walk: of sources that the targets depend on and are none themselves."""
+    ends = {tape._node_of(target) for target in targets}
+    versions = {i: tape._versions(flat[i]) for i, one in enumerate(early) if one and can_take_part(flat[i])}
+    versions = {i: own for i, own in versions.items() if not behind.isdisjoint(own) and ends.isdisjoint(own)}
+    return GradientBuckets(tape.records, versions, flat)
 
 
 def _zeros(tape: GradientTape) -> dict[Record, Any]:
     return {record: np.zeros(record.shape, dtype.dtype)[()] for record, dtype in tape._communications.items()}
 
 
-def _between(
-    tape: GradientTape, targets: list[Tensor], flat: list[Any], places: dict[Record, int]
-) -> tuple[list[int], list[int]]:
-    """Which operations between ranks depend on the sources here, and which the targets depend on here: no fewer than a
-    cotangent can reach."""
+def _between(tape: GradientTape, targets: list[Tensor], flat: list[Any]) -> tuple[set[Record], set[Record]]:
+    """What depends on the sources here, and what the targets depend on here: no less than a cotangent can reach."""
     moved = {node for source in flat for node in tape._versions(source)}
     for record in tape.records:
         if record.op.differentiable and any(node in moved for node in record.nodes):
@@ -117,7 +133,7 @@ def _between(
     for record in reversed(tape.records):
         if record in behind and record.op.differentiable:
             behind.update(node for node in record.nodes if node is not None)
-    return [i for r, i in places.items() if r in moved], [i for r, i in places.items() if r in behind]
+    return moved, behind
 
 
 def _digest(numbers: Sequence[int]) -> int:
@@ -135,30 +151,35 @@ def _shown(targets: list[Tensor], once: list[bool]) -> Any:
 # -- after the walk -----------------------------------------------------------------------------------------------------------
 
 
-def _summed(answers: list[Any], flat: list[Any], shared: list[bool], staged: bool) -> list[Any]:
+def _summed(answers: list[Any], flat: list[Any], shared: list[bool], staged: bool, early: GradientBuckets | None) -> list[Any]:
     """The answers with those of replicated sources added up over the ranks, in buckets of one dtype: small ones together, and
-    the last sources, whose derivatives are known first, ahead of the others. A program goes on meanwhile."""
+    the last sources, whose derivatives are known first, ahead of the others. A program goes on meanwhile; eager code has begun
+    with the `early` ones."""
     wanted = [i for i, one in enumerate(shared) if one]
     if not wanted:
         return answers
     answers = list(answers)
-    present = np.array([answers[i] is not None for i in wanted], np.int32)
+    flags = np.array([early is not None and not early.finish(), *(answers[i] is not None for i in wanted)], np.int32)
     if not staged:
         # a source that this rank did not use has a derivative if another rank did: all must take part in its sum
-        present = np.atleast_1d(HOOKS.world.all_reduce(present, "max"))
+        flags = HOOKS.world.all_reduce(flags, "max")
+    present = {i for i, some in zip(wanted, flags[1:], strict=True) if some}
+    totals = {} if early is None else early.totals()
+    if totals and not flags[0]:
+        answers = [totals.get(i, answer) if i in present else answer for i, answer in enumerate(answers)]
+        present -= totals.keys()
     buckets: list[list[int]] = []
     open_ones: dict[Any, tuple[list[int], int]] = {}  # dtype → the bucket that is not full, its bytes
-    for i, some in zip(reversed(wanted), reversed(present), strict=True):
-        if some:
-            answer = zeros_like(flat[i]) if answers[i] is None else answers[i]
-            answers[i] = answer = answer.to_dense() if isinstance(answer, IndexedSlices) else answer
-            size = answer.dtype.size * int(np.prod(answer.shape, dtype=np.int64))
-            places, full = open_ones.get(answer.dtype, ([], _BUCKET))
-            if full + size > _BUCKET:
-                places, full = [], 0
-                buckets.append(places)
-            places.append(i)
-            open_ones[answer.dtype] = places, full + size
+    for i in sorted(present, reverse=True):
+        answer = zeros_like(flat[i]) if answers[i] is None else answers[i]
+        answers[i] = answer = answer.to_dense() if isinstance(answer, IndexedSlices) else answer
+        size = answer.dtype.size * int(np.prod(answer.shape, dtype=np.int64))
+        places, full = open_ones.get(answer.dtype, ([], FULL))
+        if full + size > FULL:
+            places, full = [], 0
+            buckets.append(places)
+        places.append(i)
+        open_ones[answer.dtype] = places, full + size
     for places in buckets:
         for i, total in zip(places, _total([answers[i] for i in places]), strict=True):
             answers[i] = total

@@ -14,7 +14,7 @@ from types import CodeType, MappingProxyType
 from typing import Any, ClassVar, TypeAlias, TypeVar, overload
 
 from gradtape import tree
-from gradtape.ad.backward import Step, all_finite, gradients
+from gradtape.ad.backward import Settled, Step, all_finite, gradients
 from gradtape.core.dispatch import convert
 from gradtape.core.hinting import Hinting
 from gradtape.core.hooks import HOOKS
@@ -427,10 +427,10 @@ class GradientTape(JacobianMethods, ToolMethods, Hinting):
 
     def _answers(
         self, targets: list[Tensor], seeds: list[Tensor], flat: list[Source], recorded: bool,
-        partners: Mapping[Record, Any] = MappingProxyType({}),
+        partners: Mapping[Record, Any] = MappingProxyType({}), settled: Settled | None = None,
     ) -> list[Answer]:  # fmt: skip
         """The answers of this rank; `partners` are operations between ranks, each with a zero like its result, whose rules run
-        whether or not this rank needs that."""
+        whether or not this rank needs that; `settled` hears of cotangents of the sources as soon as they are complete."""
         trace = TRACING.get()
         if trace is not None and trace.tape_asked is not None:
             trace.tape_asked(self, flat)
@@ -455,7 +455,7 @@ class GradientTape(JacobianMethods, ToolMethods, Hinting):
         # who is reached matters only where an assignment among them is worth a warning
         reached: set[Record] | None = set() if self._crossed and self._through is None else None
         suspects: list[Any] = []
-        answers = self._walk(scope, cotangents, versions, boxed, reached, suspects, {r.nodes[-1] for r in partners})
+        answers = self._walk(scope, cotangents, versions, boxed, reached, suspects, {r.nodes[-1] for r in partners}, settled)
         if not boxed:
             answers = [like_source(a, s) for a, s in zip(answers, flat, strict=True)]
         self._asked = True
@@ -494,7 +494,7 @@ class GradientTape(JacobianMethods, ToolMethods, Hinting):
 
     def _walk(
         self, scope: RecordingScope | None, cotangents: dict[Record, Any], versions: list[list[Record]], boxed: bool,
-        reached: set[Record] | None, suspects: list[Any], also: set[Any],
+        reached: set[Record] | None, suspects: list[Any], also: set[Any], settled: Settled | None,
     ) -> list[Answer]:  # fmt: skip
         """The reverse walk in `scope` and in the sight of the observers: for each source the sum over its versions. What
         depends on `also` is visited, too."""
@@ -508,7 +508,7 @@ class GradientTape(JacobianMethods, ToolMethods, Hinting):
             totals = gradients(
                 tuple(self.records), cotangents, wanted, boxed=boxed, complex_values=self.records.complex,
                 cut=self._through is False, sparse=not boxed and not self._persistent, visit=self._visit(reached),
-                suspects=suspects, once=bool(also),
+                settled=settled, suspects=suspects, once=bool(also),
             )  # fmt: skip
             return [total_of(totals, own, boxed) for own in versions]
         finally:
