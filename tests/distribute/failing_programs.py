@@ -133,6 +133,35 @@ def all_catch() -> None:
     ranks.barrier()
 
 
+def backward_pass_raises() -> None:
+    """In the middle of a backward pass whose first sums have begun; who catches that cannot go on alone."""
+    with ranks.MirroredStrategy().scope():
+        first, last = gt.Variable(np.ones((8, 8))), gt.Variable(np.ones((8, 9000)))
+
+    @gt.custom_gradient
+    def fragile(x):  # type: ignore[no-untyped-def]
+        def slope(ct):  # type: ignore[no-untyped-def]
+            if ME == 1:
+                raise ValueError("no slope")
+            return ct
+
+        return x * 1.0, slope
+
+    for _ in range(2):
+        with gt.GradientTape() as tape:
+            loss = gt.reduce_sum(fragile(gt.constant(np.ones((2, 8))) @ first) @ last)
+        try:
+            tape.gradient(loss, [first, last])
+        except ValueError:
+            print("caught")
+
+
+def busy() -> None:
+    if ME == 1:
+        raise ValueError("rank one gives up")
+    time.sleep(60)
+
+
 def number_that_differs() -> None:
     w = ranks.replicated(np.array([1.0, 2.0]))
     with gt.GradientTape() as tape:

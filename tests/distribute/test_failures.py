@@ -40,10 +40,17 @@ CASES = {
     "other_length": rf"{STUCK}rank 0 in the end of a compiled program after 5 operations .*; rank 1 in all_sum at .*{HERE}",
     "other_turns": rf"{SAME}rank 0 calls the end of a compiled program after 10 operations between ranks .*{HERE}",
     "assigned_without_aggregation": r"assign: inside Strategy.run, variable '\S+' would get a value that may differ",
+    "backward_pass_raises": rf"{SAME}rank 0 calls all_reduce max of int32\[3\] at .*{HERE}; rank 1 calls all_reduce max of int",
+    "busy": r"\[rank 1 of 2 ends all; nothing was heard in 3 s of rank 0, which computes or is inside of MPI\]",
     "failure_is_caught": r"rank 1 has left a compiled program in the middle, in which others wait",
 }
 
 
+# of these one rank came to its end, or could not hear; of all others both say in their own words how it went
+ONE_SPEAKS = (
+    "ends_early", "exits", "compiled_ends_early", "message_nobody_takes", "other_dtype_of_a_message", "busy",
+    "failure_is_caught",
+)  # fmt: skip
 QUICK = ("raises", "ends_early", "compiled_ends_early", "other_shape", "message_and_sum", "other_program", "other_turns")
 
 
@@ -56,6 +63,8 @@ def test_all_ranks_end_with_a_message(name: str, request: pytest.FixtureRequest)
     assert done.returncode != 0
     assert re.search(CASES[name], done.stderr), done.stderr[-3000:]
     assert "numbers" not in done.stdout
+    spoke = set(re.findall(r"\[rank (\d) of 2 failed", done.stderr))
+    assert len(spoke) == (1 if name in ONE_SPEAKS else 2), done.stderr[-3000:]
 
 
 @needs_ranks

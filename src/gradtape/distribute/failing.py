@@ -1,6 +1,8 @@
-"""A rank that fails ends all of them, within seconds, with one message that names it; nobody waits for ever.
+"""A rank that fails ends all of them, within seconds, each with one message; nobody waits for ever.
 
-* An exception nobody catches: its traceback is printed with the rank, then MPI ends the job.
+* An exception nobody catches: its traceback is printed with the rank. The others are told, and whoever waits fails in turn, in
+  its own operation and line. When all have spoken, or some seconds later, MPI ends the job; of ranks that could not hear it
+  (they compute, or are inside of MPI) the first one that failed says so.
 * A rank that comes to the end of its program says so; whoever waits for it in an operation hears it and fails.
 * Ranks that call different operations, or wait for one another: `agreement.py` and `watching.py` find it.
 """
@@ -19,7 +21,8 @@ from gradtape.distribute.mpi_world import MpiWorld
 from gradtape.distribute.rank_errors import RankError
 
 _LIBRARY = str(Path(__file__).parents[1])
-_GRACE = 0.5  # seconds for what was printed to get through before MPI ends all processes
+_PATIENCE = 3.0  # seconds in which the others may say how they end
+_GRACE = 0.2  # seconds for what was printed to get through before MPI ends all processes
 
 
 def watch_over(world: MpiWorld) -> None:
@@ -37,7 +40,10 @@ def watch_over(world: MpiWorld) -> None:
             frames = list(traceback.extract_tb(trace))
             where = [frame for frame in frames if not frame.filename.startswith(_LIBRARY)] or frames  # the user's line
             place = f" at {where[-1].filename}:{where[-1].lineno}" if where else ""
-            text = "".join(traceback.format_exception(kind, error, trace))
+            # of an error of ours the lines that led here say nothing to the user
+            ours = issubclass(kind, RankError) and where is not frames
+            shown = [*traceback.format_list(where), *traceback.format_exception_only(error)] if ours else None
+            text = "".join(shown or traceback.format_exception(kind, error, trace))
             sys.stderr.write(f"[rank {world.rank} of {world.size} failed{place}]\n{text}")
             sys.stderr.flush()
         # said before MPI is told to end: whoever waits for this rank can say for whom
@@ -51,6 +57,15 @@ def watch_over(world: MpiWorld) -> None:
 def _abort(world: MpiWorld) -> None:
     _say_last(world, failed=True)
     atexit.unregister(_end)  # MPI may come back from here by leaving the process as any other
+    first = world.watch.failed == {world.rank}
+    silent = world.watch.unheard_of(_PATIENCE)
+    if silent and first:
+        ranks = ", ".join(map(str, silent))
+        sys.stderr.write(
+            f"[rank {world.rank} of {world.size} ends all; nothing was heard in {_PATIENCE:g} s of rank {ranks}, which "
+            "computes or is inside of MPI]\n"
+        )
+        sys.stderr.flush()
     time.sleep(_GRACE)
     world.mpi.COMM_WORLD.Abort(1)
 

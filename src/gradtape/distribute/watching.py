@@ -55,6 +55,19 @@ class Watch:
             if other != world.rank:
                 self._sent.append(self._comm.isend(("ended", -1 if failed else world.agreement.count, words), other))
 
+    @property
+    def failed(self) -> set[int]:
+        """Those of the ranks that have ended that failed; this one among them, if it asks."""
+        return {self._world.rank, *(rank for rank, (count, _) in self.ended.items() if count < 0)}
+
+    def unheard_of(self, seconds: float) -> list[int]:
+        """The ranks that have not said within some seconds that they ended, too."""
+        others, until = set(range(self._world.size)) - {self._world.rank}, time.monotonic() + seconds
+        while not others <= self.ended.keys() and time.monotonic() < until:
+            self._hear()
+            time.sleep(1e-3)
+        return sorted(others - self.ended.keys())
+
     def leave(self) -> None:
         """Wait until all ranks have said that they ended."""
         all_here, waiting = self._comm.Ibarrier(), self.wait(self._world.agreement.broken)
@@ -150,7 +163,9 @@ class Waiting:
         watch, world = self._watch, self._watch._world
         self._looks += 1
         other = watch.blamed(post)
-        if other is not None and self._looks > 1:  # its last message may be on the way
+        if other is not None and (
+            self._looks > 1 or other[0] in watch.failed
+        ):  # who ended well: its last message may be on the way
             raise RankError(f"rank {world.rank} waits in {post.words} for rank {other[0]}, which {other[1]}")
         if world.rank != 0:
             watch.tell(time.monotonic() - self._begun, post)
