@@ -44,32 +44,30 @@ def _mpiexec() -> str:
     return starter
 
 
-def _ours(ranks: int, what: str) -> Any:
-    """What a workload below gives on rank 0."""
+def _ours(ranks: int, *what: str) -> Any:
+    """What a workload of `distribute_ranks.py` gives on rank 0."""
     return json.loads(
-        _run([_mpiexec(), "-n", str(ranks), sys.executable, "-m", "benchmarks.distribute_ranks", what]).splitlines()[-1]
+        _run([_mpiexec(), "-n", str(ranks), sys.executable, "-m", "benchmarks.distribute_ranks", *what]).splitlines()[-1]
     )
 
 
-def _compiled_c(folder: str) -> str | None:
-    compiler = Path(_mpiexec()).parent / "mpicc"
+def _compiled_c(folder: str) -> list[str]:
+    """The library with C's loop; nothing where there is no compiler."""
+    compiler, library = Path(_mpiexec()).parent / "mpicc", str(Path(folder) / "all_reduce.so")
     if not compiler.exists():
-        return None
-    program = str(Path(folder) / "all_reduce")
-    _run([str(compiler), "-O2", str(ROOT / "benchmarks" / "c" / "all_reduce.c"), "-o", program])
-    return program
+        return []
+    _run([str(compiler), "-O2", "-shared", "-fPIC", str(ROOT / "benchmarks" / "c" / "all_reduce.c"), "-o", library])
+    return [library]
 
 
 def sums(turns: int) -> dict[str, float]:
-    """Microseconds of the sum of 8 bytes over 2 ranks, in a loop."""
+    """Microseconds of the sum of 8 bytes over 2 ranks, in a loop. C's runs in the same processes, in turns with ours: between
+    two starts, on whichever cores, either differs by more than they do from one another."""
     best: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as folder:
-        program = _compiled_c(folder)
+        library = _compiled_c(folder)
         for _ in range(turns):
-            rows = {"compiled loop": _ours(2, "sum"), "mpi4py": _ours(2, "mpi4py"), "eager": _ours(2, "eager")}
-            if program is not None:
-                library = str(Path(_mpiexec()).parents[1] / "lib")
-                rows["bare C"] = float(_run([_mpiexec(), "-n", "2", program], LD_LIBRARY_PATH=library))
+            rows = {**_ours(2, "sum", *library), "mpi4py": _ours(2, "mpi4py"), "eager": _ours(2, "eager")}
             best = {name: min(value, best.get(name, value)) for name, value in rows.items()}
     return best
 
@@ -79,6 +77,7 @@ def steps(turns: int, peers: dict[str, str | None]) -> dict[str, float]:
     best: dict[str, float] = {}
     for _ in range(turns):
         rows = {"gradtape": _ours(2, "step"), "gradtape, one rank": _ours(1, "step")}
+        rows |= {"gradtape, eager": _ours(2, "eager_step")}
         for name, python in peers.items():
             if python:  # without their folder, in which other files are called torch.py and jax.py
                 rows[name] = float(_run([python, "-P", str(ROOT / "benchmarks" / "peers" / PEERS[name])]).splitlines()[-1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import sys
 from collections.abc import Callable
@@ -28,7 +29,9 @@ def best(call: Callable[[], Any], repeats: int = 40) -> float:
     return float(least)
 
 
-def summed() -> float:
+def summed() -> dict[str, float]:
+    """Medians: of the compiled loop, and of C's in the library whose path was given."""
+
     @gt.function
     def loop(x: Any) -> Any:
         for _ in gt.range(LOOP):
@@ -36,7 +39,21 @@ def summed() -> float:
         return x
 
     x = gt.constant(np.ones(1))
-    return best(lambda: loop(x)) / LOOP * 1e6
+    loop(x)
+    times: dict[str, list[float]] = {"compiled loop": []}
+    if in_c := [ctypes.CDLL(path).seconds_of_sums for path in sys.argv[2:]]:
+        from mpi4py import MPI
+
+        in_c[0].restype, times["bare C"], comm = ctypes.c_double, [], MPI._handleof(MPI.COMM_WORLD)
+        handle = ctypes.c_int(comm) if MPI._sizeof(MPI.Comm) == 4 else ctypes.c_void_p(comm)
+    for _ in range(200):
+        ranks.barrier()
+        start = perf_counter()
+        loop(x)
+        times["compiled loop"].append(perf_counter() - start)
+        for function in in_c:
+            times["bare C"].append(function(handle, LOOP))
+    return {name: float(np.median(each)) / LOOP * 1e6 for name, each in times.items()}
 
 
 def by_mpi4py() -> float:
@@ -64,7 +81,7 @@ def network() -> dict[str, float]:
     return {"latency": latency, "bandwidth": (4 << 20) / (best(lambda: ranks.sendrecv(long, other, other)) * 1e6 - latency)}
 
 
-def step() -> float:
+def step(compiled: bool = True) -> float:
     random = np.random.default_rng(0)
     strategy = ranks.MultiWorkerMirroredStrategy()
     with strategy.scope():
@@ -74,7 +91,6 @@ def step() -> float:
         optimizer = gt.optimizers.SGD(0.01)
     variables = [weights[0], biases[0], weights[1], biases[1]]
 
-    @gt.function
     def train(x: Any, y: Any) -> Any:
         with gt.GradientTape() as tape:
             hidden = gt.nn.relu(x @ weights[0] + biases[0])
@@ -85,7 +101,8 @@ def step() -> float:
 
     x = gt.constant(random.normal(size=(64, 784)).astype(np.float32))
     y = gt.constant(random.integers(0, 10, 64))
-    return best(lambda: strategy.run(train, args=(x, y)), 100) * 1e6
+    run = gt.function(train) if compiled else train
+    return best(lambda: strategy.run(run, args=(x, y)), 100) * 1e6
 
 
 def heat(rows: int) -> float:
@@ -109,6 +126,7 @@ def heat(rows: int) -> float:
 
 WORKLOADS: dict[str, Callable[[], Any]] = {
     "sum": summed, "mpi4py": by_mpi4py, "eager": eager, "network": network, "step": step,
+    "eager_step": lambda: step(compiled=False),
     "strong": lambda: heat(256 // ranks.size()), "weak": lambda: heat(256),
 }  # fmt: skip
 
