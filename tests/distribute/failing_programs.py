@@ -191,6 +191,13 @@ def assigned_without_aggregation() -> None:
     strategy.run(lambda: v.assign(np.float32(ME)))
 
 
+def local_gradient() -> None:
+    strategy = ranks.MirroredStrategy()
+    with strategy.scope():
+        v, optimizer = gt.Variable([0.0]), gt.optimizers.SGD(1.0)
+    strategy.run(lambda: optimizer.apply_gradients([(np.array([ME], np.float32), v)]))
+
+
 def sleeps() -> None:
     for _ in range(10_000):
         ranks.all_reduce(1.0)

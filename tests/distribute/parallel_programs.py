@@ -304,6 +304,85 @@ def in_both_contexts(steps: int) -> Any:
     return [outside, inside, v.numpy().tolist()]
 
 
+def fed(steps: int) -> Any:
+    """Data that differ between ranks however they come: shards and shares of datasets, in and outside of functions."""
+    strategy, rows = ranks.MirroredStrategy(), gt.data.Dataset.from_tensor_slices(np.arange(12.0))
+    with strategy.scope():
+        w = gt.Variable(np.full(1, 2.0))
+
+    def slope(x: Any) -> Any:
+        with gt.GradientTape() as tape:
+            loss = gt.reduce_sum(w**2 * x)
+        return tape.gradient(loss, w)
+
+    shuffled = strategy.experimental_distribute_dataset(
+        rows.shuffle(12).batch(5)
+    )  # the same order on all ranks, without a seed
+
+    @gt.function
+    def epoch() -> Any:
+        total = gt.zeros((1,), gt.float64)
+        for x in shuffled:
+            total += strategy.run(slope, args=(x,))
+        return total
+
+    answers = [slope(x).numpy().tolist() for x in rows.batch(12).map(lambda x: x[ME::N])]
+    answers += [sum(slope(x) for x in rows.shard(N, ME).batch(1)).numpy().tolist()]
+    answers += [sum(slope(x) for x in shuffled).numpy().tolist(), epoch().numpy().tolist()]
+    for others in ([np.float64(ME), np.float64(N - 1 - ME)], gt.from_dlpack(np.array([N - 1.0]))):
+        answers += [(slope(others) / (N * (N - 1) or 1)).numpy().tolist()]
+    answers += [slope(gt.numpy_function(lambda: np.float64(ME == 0), [], gt.float64)).numpy().tolist()]
+    return answers
+
+
+def drawn(steps: int) -> Any:
+    """Random numbers: replicas draw their own, also as data; outside all draw the same, before and after; variables that a
+    function makes in a replica start alike."""
+    strategy, layer = ranks.MirroredStrategy(), gt.Module()
+    with strategy.scope():
+        w = gt.Variable(np.ones(3))
+    layer.v = None
+
+    def noise() -> Any:
+        return gt.random.normal((3,), dtype=gt.float64)
+
+    @gt.function
+    def lazily() -> Any:
+        if layer.v is None:
+            layer.v = gt.Variable(noise())
+        return layer.v * 1.0
+
+    def slope() -> Any:
+        with gt.GradientTape() as tape:
+            x = noise()
+            loss = gt.reduce_sum(w * x)
+        return tape.gradient(loss, w) - ranks.all_reduce(x)
+
+    alike = [noise(), gt.function(noise)()]
+    own = [strategy.run(noise), strategy.run(gt.function(noise))]
+    alike += [noise(), strategy.run(lazily), layer.v.read_value()]
+    same = [bool(np.ptp(ranks.all_gather(x[None]).numpy(), axis=0).max() == 0.0) for x in (*alike, *own)]
+    assert same == [True] * 5 + [N == 1] * 2, same
+    return [strategy.run(slope).numpy().tolist()]
+
+
+def jacobians(steps: int) -> Any:
+    """Of replicated and local values, of once and twice; a persistent tape, too."""
+    w, x = ranks.replicated(np.array([1.0, 2.0])), gt.constant(np.split(np.arange(24.0).reshape(12, 2), N)[ME])
+    with gt.GradientTape(persistent=True) as tape:
+        tape.watch([w, x])
+        y = ranks.all_reduce(gt.reduce_sum(gt.sin(w * x), axis=0))
+        slope = tape.gradient(y, w)
+    blocks = [tape.jacobian(y, w), tape.jacobian(slope, w), ranks.all_gather(tape.jacobian(y, x), axis=1)]
+    with gt.GradientTape() as outer:
+        outer.watch(w)
+        with gt.GradientTape() as inner:
+            inner.watch(w)
+            energy = ranks.all_reduce(gt.reduce_sum(ranks.halo_exchange(x)[1:-1] * w**3))
+        slope = inner.gradient(energy, w)
+    return [block.numpy().tolist() for block in (*blocks, outer.jacobian(slope, w))]
+
+
 def ring(steps: int) -> Any:
     """A compiled program that only sends messages: round the ring and home again."""
 
@@ -348,6 +427,9 @@ PROGRAMS = {
     "read_together": read_together,
     "in_both_contexts": in_both_contexts,
     "fewer_rows_than_ranks": fewer_rows_than_ranks,
+    "fed": fed,
+    "drawn": drawn,
+    "jacobians": jacobians,
     "ring": ring,
     "mlp": mlp,
     "lstm": lstm,

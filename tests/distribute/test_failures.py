@@ -40,6 +40,7 @@ CASES = {
     "other_length": rf"{STUCK}rank 0 in the end of a compiled program after 5 operations .*; rank 1 in all_sum at .*{HERE}",
     "other_turns": rf"{SAME}rank 0 calls the end of a compiled program after 10 operations between ranks .*{HERE}",
     "assigned_without_aggregation": r"assign: inside Strategy.run, variable '\S+' would get a value that may differ",
+    "local_gradient": r"apply_gradients: inside Strategy.run, the gradient of variable '\S+' may differ between replicas",
     "backward_pass_raises": rf"{SAME}rank 0 calls all_reduce max of int32\[3\] at .*{HERE}; rank 1 calls all_reduce max of int",
     "busy": r"\[rank 1 of 2 ends all; nothing was heard in 3 s of rank 0, which computes or is inside of MPI\]",
     "failure_is_caught": r"rank 1 has left a compiled program in the middle, in which others wait",

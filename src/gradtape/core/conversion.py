@@ -116,10 +116,15 @@ def _from_python(value: Any, dtype: DTypeLike | None, hint: DTypeLike | None) ->
     else:
         array = array.astype(default, copy=False)
     tensor = box(array[()] if array.ndim == 0 and array.dtype != object else array)
-    if HOOKS.array_kind is not None and isinstance(value, (ndarray, np.generic)):
+    if HOOKS.array_kind is not None and _has_arrays(value):
         # ranks read their data from files of their own
         tensor._node = HOOKS.array_kind
     return created(tensor)
+
+
+def _has_arrays(value: object) -> bool:
+    """Whether a value is an array, or a list with one somewhere."""
+    return isinstance(value, (ndarray, np.generic)) or (isinstance(value, (list, tuple)) and any(map(_has_arrays, value)))
 
 
 # what users said about classes of their own, the smallest priority first

@@ -13,6 +13,7 @@ import numpy as np
 
 from gradtape import tree
 from gradtape.core.dispatch import convert
+from gradtape.core.hooks import HOOKS
 from gradtape.core.strings import Text
 from gradtape.core.tensor import Readable, Tensor, box
 from gradtape.dtypes import as_dtype
@@ -80,8 +81,8 @@ class ElementStructure:
         """An element as users see it: tensors, and datasets made by `wrap`."""
         if self._container == "leaf":
             leaf = leaves[0]
-            return wrap(leaf) if isinstance(leaf, NestedStage) else box(leaf)
-        shown = [wrap(leaf) if isinstance(leaf, NestedStage) else box(leaf) for leaf in leaves]
+            return wrap(leaf) if isinstance(leaf, NestedStage) else box(leaf, HOOKS.array_kind)
+        shown = [wrap(leaf) if isinstance(leaf, NestedStage) else box(leaf, HOOKS.array_kind) for leaf in leaves]
         return tuple(shown) if self._container == "tuple" else _rebuilt(self.template, iter(shown))
 
     def arguments(self, leaves: Leaves, wrap: Callable[[Any], Any]) -> tuple[Any, ...]:

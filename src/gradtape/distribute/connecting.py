@@ -12,6 +12,7 @@ from gradtape.config import launched_ranks, ranks_debugged
 from gradtape.core.hooks import HOOKS
 from gradtape.core.record import LOCAL
 from gradtape.errors import FailedPreconditionError
+from gradtape.ops.random_state import STATE, entropy_word
 
 
 def connect() -> None:
@@ -35,9 +36,12 @@ def connect() -> None:
     from gradtape.distribute.failing import watch_over
     from gradtape.distribute.rank_gradients import among_ranks
     from gradtape.distribute.rank_kinds import kind_of
+    from gradtape.distribute.strategy_variables import check_gradient
 
     HOOKS.array_kind = LOCAL
     HOOKS.kind_of = kind_of
     HOOKS.among_ranks = among_ranks
+    HOOKS.check_gradient = check_gradient
+    STATE.share(int(world.comm.bcast(entropy_word(), 0)))  # else each would shuffle the data in an order of its own
     world.debug = ranks_debugged()
     watch_over(world)

@@ -47,7 +47,8 @@ def among_ranks(tape: GradientTape, targets: list[Tensor], seeds: list[Tensor], 
     staged = TRACING.get() is not None
     buckets = None
     if together and not staged:
-        plain = not recorded and not tape._persistent and not tape.level and tape._others() is None
+        wrapped = any(tensor.wraps for tensor in (*targets, *seeds))
+        plain = not (recorded or wrapped or tape._persistent or tape.level or tape._others() is not None)
         active, buckets = _agreed(tape, targets, flat, once, shared if plain else [])
         partners |= active
     if tape._persistent and not staged:  # what it gives may be differentiated again: all of it is recorded now

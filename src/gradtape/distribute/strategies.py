@@ -20,9 +20,13 @@ from gradtape.core.dispatch import convert
 from gradtape.core.hooks import HOOKS
 from gradtape.core.tensor import Tensor
 from gradtape.core.typing import TensorLike
+from gradtape.data.dataset import Dataset
+from gradtape.data.elements import ElementStructure, Leaves, mapped
+from gradtape.data.streams import Step, StepStream, Stream
 from gradtape.distribute.rank_kinds import is_replicated
 from gradtape.distribute.strategy_variables import CURRENT, REPLICA, OnReadVariable, context, create, own_values
 from gradtape.errors import InvalidArgumentError
+from gradtape.ir.types import TensorSpec
 from gradtape.ops.random_state import STATE
 from gradtape.ops.rank_functions import all_gather, all_reduce, broadcast
 from gradtape.ops.reduce import reduce_sum
@@ -121,7 +125,8 @@ class Strategy:
         """`fn(*args, **kwargs)` on every replica, each with its own values; random numbers differ between replicas."""
         token, replica = REPLICA.set(ReplicaContext(self)), STATE.replica
         current = CURRENT.set(self)
-        STATE.replica = HOOKS.world.rank
+        if HOOKS.world.size > 1:  # not 0: what is drawn outside of replicas stays the same on all ranks
+            STATE.replica = 1 + HOOKS.world.rank
         try:
             with variable_creator_scope(create):
                 return fn(*args, **kwargs or {})
@@ -162,9 +167,10 @@ class Strategy:
             parts.append(broadcast(like, source))
         return concat(parts, axis)
 
-    def experimental_distribute_dataset(self, dataset: Iterable[Any], options: object = None) -> _Shares:
-        """The replica's share of each batch: rows of equal number, the first ranks having one more where they do not divide."""
-        return _Shares(dataset)
+    def experimental_distribute_dataset(self, dataset: Iterable[Any], options: object = None) -> Iterable[Any]:
+        """The replica's share of each batch: rows of equal number, the first ranks having one more where they do not divide.
+        All ranks must have the same batches; of a `gt.data.Dataset` the result is one, too."""
+        return dataset._then(_ShareStage(dataset._stage)) if isinstance(dataset, Dataset) else _Shares(dataset)
 
     def experimental_distribute_values_from_function(self, value_fn: Callable[[ValueContext], T]) -> T:
         """What `value_fn` gives on this replica."""
@@ -184,6 +190,24 @@ class MultiWorkerMirroredStrategy(Strategy):
     """Replicas on the ranks of one or many machines."""
 
 
+class _ShareStage(Step):
+    """Of each element of a dataset, a batch, the rows that are this rank's."""
+
+    def element_structure(self) -> ElementStructure:
+        whole = self.source.structure.template
+        return ElementStructure(mapped(lambda spec: TensorSpec((None, *tuple(spec.shape)[1:]), spec.dtype), whole))
+
+    def open(self) -> Stream:
+        return _ShareStream(self.source.open())
+
+
+class _ShareStream(StepStream):
+    """One pass."""
+
+    def __next__(self) -> Leaves:
+        return tuple([own_rows(leaf) for leaf in next(self.source)])
+
+
 class _Shares:
     """Goes over batches like the dataset it was made of, and gives of each the rows that are this rank's."""
 
@@ -200,6 +224,11 @@ class _Shares:
 
 def own_rows(rows: Any) -> Any:
     """Of an array that all ranks have, the rows that are this rank's."""
+    if not np.ndim(rows):
+        raise InvalidArgumentError(
+            "experimental_distribute_dataset: an element is a batch, whose rows are split over the replicas, but one is a "
+            "single number; use dataset.batch(global_batch_size) first"
+        )
     count, ranks, rank = len(rows), HOOKS.world.size, HOOKS.world.rank
     first = rank * (count // ranks) + min(rank, count % ranks)
     part = rows[first : first + count // ranks + (rank < count % ranks)]

@@ -14,12 +14,13 @@ from typing import Any, Self
 
 from gradtape.core.dispatch import convert
 from gradtape.core.hooks import HOOKS
-from gradtape.core.tensor import Tensor
+from gradtape.core.tensor import Tensor, box
 from gradtape.core.typing import TensorLike
 from gradtape.distribute.rank_kinds import MIRRORED, is_replicated
 from gradtape.errors import InvalidArgumentError
 from gradtape.ops.rank_functions import all_reduce, broadcast
 from gradtape.trace.effects import active
+from gradtape.variables.indexed_slices import IndexedSlices
 from gradtape.variables.variable import Variable
 
 CURRENT: ContextVar[Any] = ContextVar("gradtape_strategy", default=None)  # the strategy whose scope is open
@@ -157,6 +158,17 @@ class OnReadVariable(Variable):
             return super().__repr__()
 
 
+def check_gradient(gradient: Tensor | IndexedSlices, variable: Variable) -> None:
+    """Refuse a gradient that may differ between the replicas of a variable that does not."""
+    parts = (gradient.values, gradient.indices) if isinstance(gradient, IndexedSlices) else (gradient,)
+    if variable._key in MIRRORED and context("replica_runs") and not all(map(is_replicated, parts)):
+        raise InvalidArgumentError(
+            f"apply_gradients: inside Strategy.run, the gradient of variable '{variable.name}' may differ between replicas, "
+            "but the variable is the same on all. What a tape gives for a strategy's variable is the sum over replicas; of "
+            "another value make one with gt.distribute.all_reduce(gradient), or all_reduce(gradient, 'mean')"
+        )
+
+
 @contextlib.contextmanager
 def own_values() -> Iterator[None]:
     """In the block `ON_READ` variables are what this rank has, as in a replica."""
@@ -183,7 +195,9 @@ def create(next_creator: Callable[..., Variable], **kwargs: Any) -> Variable:
         return variable
     if not on_read:
         if HOOKS.world.size > 1 and not variable._stored.wraps:
-            variable.assign(HOOKS.world.broadcast(variable._stored._data, 0))
+            # (no assignment: of a function that is traced it would be a step)
+            start = variable._stored
+            variable._stored = box(HOOKS.world.broadcast(start._data, 0), start._node)
         MIRRORED.add(variable._key)
     if type(variable) is Variable:
         variable.__class__ = OnReadVariable if on_read else MirroredVariable

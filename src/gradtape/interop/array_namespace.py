@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from gradtape.core.conversion import created
 from gradtape.core.dispatch import convert
 from gradtape.core.dlpack import imported
+from gradtape.core.hooks import HOOKS
 from gradtape.core.tensor import Readable, Tensor, box
 from gradtape.ops.stop import identity
 
@@ -62,4 +63,4 @@ def from_dlpack(x: SupportsDlpack, /, *, device: object = None, copy: bool | Non
     if isinstance(x, (Tensor, Readable)):
         return identity(convert(x))
     array = imported(x, copy=copy)
-    return created(box(array if array.ndim else array[()]))
+    return created(box(array if array.ndim else array[()], HOOKS.array_kind))

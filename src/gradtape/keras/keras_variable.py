@@ -26,7 +26,11 @@ class WrappedVariable(KerasVariable, Readable):
 
     def _initialize(self, value: TensorLike) -> None:
         start = convert_to_tensor(value, dtype=self._dtype)
-        self._value = EngineVariable(start, trainable=self._trainable and is_float(self._dtype), name=self.path)
+        # (strategies ask for the last two; Keras before 3.8 does not say them)
+        self._value = EngineVariable(
+            start, trainable=self._trainable and is_float(self._dtype), name=self.path,
+            synchronization=getattr(self, "_synchronization", None), aggregation=getattr(self, "_aggregation", None),
+        )  # fmt: skip
 
     def _deferred_initialize(self) -> None:
         super()._deferred_initialize()

@@ -108,9 +108,7 @@ def _communicator(op: Op) -> Callable[..., Tensor]:
             world = leaf(scope.keys, ())  # type: ignore[union-attr]  # it has recorders
             for recorder in recorders:
                 recorder.meets_world(world)
-            out = apply(op, *inputs, box(np.float32(0), world), **attrs)
-            for recorder in recorders:
-                recorder.communicated(out._node, out.dtype)
+            out = _told(apply(op, *inputs, box(np.float32(0), world), **attrs))
         if HOOKS.world.size > 1 and out.__class__ is Tensor and (out._node is None or not out._node.keys):
             out._node = REPLICATED if op in REPLICATING else LOCAL
         return out
@@ -118,6 +116,15 @@ def _communicator(op: Op) -> Callable[..., Tensor]:
     call.op = op  # type: ignore[attr-defined]
     call.__name__ = call.__qualname__ = op.name
     return call
+
+
+def _told(out: Tensor) -> Tensor:
+    """Tell who records of an operation that ran; of one on batches, when it runs on all examples together."""
+    scope = SCOPE.get()
+    if scope is not None and TRACING.get() is None and HOOKS.world.size > 1 and not out.wraps:
+        for recorder in scope.recorders:
+            recorder.communicated(out._node, out.dtype)
+    return out
 
 
 def _linear(
@@ -138,18 +145,18 @@ def _together(flags: tuple[bool, ...], inputs: tuple[Any, ...]) -> tuple[Any, An
 
 
 def _alike(op: Op, flags: tuple[bool, ...], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
-    return apply(op, *_together(flags, inputs), **attrs)
+    return _told(apply(op, *_together(flags, inputs), **attrs))
 
 
 def _rows_given(op: Op, flags: tuple[bool, ...], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     """Of an op whose input has an axis of ranks."""
     x, world = _together(flags, inputs)
-    return apply(op, second_first(x), world, **attrs)
+    return _told(apply(op, second_first(x), world, **attrs))
 
 
 def _rows_made(op: Op, flags: tuple[bool, ...], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     """Of an op whose result has one."""
-    return second_first(apply(op, *_together(flags, inputs), **attrs))
+    return second_first(_told(apply(op, *_together(flags, inputs), **attrs)))
 
 
 def _rows_kept(op: Op, flags: tuple[bool, ...], inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from gradtape.core.dispatch import apply
+from gradtape.core.hooks import HOOKS
 from gradtape.core.record import TRACING, current_scope
 from gradtape.dtypes import int8
 from gradtape.ops.staged import DRAW_KEY, FILLED, nullary
@@ -49,7 +50,10 @@ def of_example() -> bool:
 def next_key(source: Source) -> Any:
     """The key tensor of one draw; inside `vectorized_map` a key of its own for every example."""
     examples = example_tensor()
-    return nullary(DRAW_KEY, source=source) if examples is None else apply(DRAW_KEY, examples, source=source)
+    key = nullary(DRAW_KEY, source=source) if examples is None else apply(DRAW_KEY, examples, source=source)
+    if HOOKS.array_kind is not None and not key.wraps:
+        key._node = HOOKS.array_kind  # of several ranks, each draws what it draws
+    return key
 
 
 def example_tensor(count: int | None = None) -> Any:
@@ -90,6 +94,7 @@ class RandomState:
         self._lock = Lock()
         self._seed: int | None = None
         self.replica = 0  # of several that run one program: each has streams of its own
+        self._common: int | None = None  # what several processes that set no seed draw from
         # (op seed (None: none), replica) → [stream word, next counter]
         self._streams: dict[tuple[int | None, int], list[int]] = {}
 
@@ -97,6 +102,12 @@ class RandomState:
         """Set the global seed and start all streams again."""
         with self._lock:
             self._seed = seed
+            self._streams.clear()
+
+    def share(self, word: int) -> None:
+        """From now on, while no seed is set, draw what other processes with the same word draw."""
+        with self._lock:
+            self._common = word
             self._streams.clear()
 
     def key(self, op_seed: int | None = None) -> Any:
@@ -118,7 +129,8 @@ class RandomState:
         replica = (self.replica,) if self.replica else ()
         if op_seed is not None:
             return stream_word(_DEFAULT_SEED if self._seed is None else self._seed, 1, int(op_seed), *replica)
-        return entropy_word() if self._seed is None else stream_word(self._seed, 0, *replica)
+        seed = self._common if self._seed is None else self._seed
+        return entropy_word() if seed is None else stream_word(seed, 0, *replica)
 
 
 STATE = RandomState()

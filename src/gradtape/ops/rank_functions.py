@@ -80,7 +80,8 @@ def _joined(blocks: Tensor, axis: Axis, caller: str) -> Tensor:
 
 
 @composite(samples=lambda: [Sample(normal(2, 3)), *(Sample(normal(3), op) for op in ("mean", "max", "min", "prod")),
-                            Sample(normal(2), "median", raises=(ValueError, "sum, mean, max, min or prod"))])  # fmt: skip
+                            Sample(normal(2), "median", raises=(ValueError, "sum, mean, max, min or prod")),
+                            Sample(normal(2) * 1j, "max", raises=(ValueError, "complex numbers have no max"))])  # fmt: skip
 def all_reduce(x: TensorLike, op: str = "sum") -> Tensor:
     """The sum (mean, max, min, prod) of the ranks' arrays, element by element, on all ranks.
 
@@ -94,6 +95,8 @@ def all_reduce(x: TensorLike, op: str = "sum") -> Tensor:
     if op == "mean":
         return all_sum(x) / HOOKS.world.size
     if op in ("max", "min"):
+        if x.dtype.is_complex:
+            raise InvalidArgumentError(f"all_reduce: complex numbers have no {op}; take it of their magnitudes, gt.abs(x)")
         return all_extreme(x, kind=op)
     if op == "prod":
         return reduce_prod(all_stack(x, ranks=HOOKS.world.size), axis=0)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from gradtape.core.dispatch import apply, convert
+from gradtape.core.hooks import HOOKS
 from gradtape.core.opdef import Op
 from gradtape.core.record import TRACING
 from gradtape.core.tensor import Tensor
@@ -52,7 +53,11 @@ def _in_program(op: Op, values: tuple[Any, ...], func: Callable[..., Any], dtype
     attrs = {"func": func, "dtypes": dtypes}
     if (trace := TRACING.get()) is not None and not any(x.wraps for x in values):
         return tuple(trace.emit(op, values, attrs))
-    return tuple(apply(op, *values, **attrs))
+    outputs = tuple(apply(op, *values, **attrs))
+    for out in outputs if HOOKS.array_kind is not None else ():
+        if not out.wraps:
+            out._node = HOOKS.array_kind  # Python may give something else on each of several ranks
+    return outputs
 
 
 def numpy_function(

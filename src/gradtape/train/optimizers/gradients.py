@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from gradtape.core.dispatch import convert
+from gradtape.core.hooks import HOOKS
 from gradtape.core.tensor import Tensor
 from gradtape.core.typing import Array, TensorLike
 from gradtape.dtypes import as_dtype
@@ -46,6 +47,8 @@ def checked_pairs(grads_and_vars: Iterable[tuple[Any, Any]], optimizer: str) -> 
             missing.append(variable.name)
         else:
             kept.append((_fitting(gradient, variable, optimizer), variable))
+            if HOOKS.check_gradient is not None:
+                HOOKS.check_gradient(*kept[-1])
     if not kept:
         what = f"no gradient for any variable: {', '.join(missing)}" if missing else "no gradients given"
         raise ValueError(
