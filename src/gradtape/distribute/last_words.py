@@ -51,19 +51,22 @@ class Deaths(threading.Thread):
         """Until somebody has died, or all is over."""
         poll = select.poll()
         while not self._over.is_set() and not self.first:
+            missed: list[int] = []
             for path in self._folder.iterdir():
                 if path.suffix or int(path.name) in self._ranks.values():
                     continue
                 try:
                     descriptor = os.pidfd_open(int(path.read_bytes().partition(b"\n")[0]))
-                except ProcessLookupError:  # it is gone already: too late to say when
+                except ProcessLookupError:  # gone before anybody looked: one of those that are gone by now
                     descriptor = -1 - int(path.name)
+                    missed.append(descriptor)
                 self._ranks[descriptor] = int(path.name)
                 if descriptor >= 0:
                     poll.register(descriptor, select.POLLIN)
             gone = [descriptor for descriptor, _ in poll.poll(1000 * _LOOK)]
             for descriptor in gone:
                 poll.unregister(descriptor)
+            gone += missed
             notes = {self._ranks[descriptor]: self._note(self._ranks[descriptor]) for descriptor in gone}
             self.first = {rank: words for rank, words in notes.items() if words != _ENDED}
 
