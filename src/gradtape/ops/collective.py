@@ -120,10 +120,10 @@ def _communicator(op: Op) -> Callable[..., Tensor]:
 
 def _told(out: Tensor) -> Tensor:
     """Tell who records of an operation that ran; of one on batches, when it runs on all examples together."""
-    scope = SCOPE.get()
-    if scope is not None and TRACING.get() is None and HOOKS.world.size > 1 and not out.wraps:
+    scope, node = SCOPE.get(), out._node
+    if scope is not None and node is not None and TRACING.get() is None and HOOKS.world.size > 1 and not out.wraps:
         for recorder in scope.recorders:
-            recorder.communicated(out._node, out.dtype)
+            recorder.communicated(node, out.dtype)
     return out
 
 
