@@ -5,7 +5,10 @@ split, stepped in compiled loops.
 """
 
 import json
+import os
+import shutil
 import sys
+import tempfile
 from typing import Any
 
 import numpy as np
@@ -381,6 +384,29 @@ def jacobians(steps: int) -> Any:
     return [block.numpy().tolist() for block in (*blocks, outer.jacobian(slope, w))]
 
 
+def managed(steps: int) -> Any:
+    """All ranks save, one writes: what is kept is whole, and the same for all."""
+    folder = f"{tempfile.gettempdir()}/gradtape-{int(ranks.broadcast(np.int64(os.getpid())))}"
+    v = gt.Variable(np.arange(3.0))
+    checkpoint = gt.train.Checkpoint(v=v)
+    manager = gt.train.CheckpointManager(checkpoint, folder, max_to_keep=2)
+    for _ in range(4):
+        v.assign_add(np.ones(3))
+        manager.save()
+    kept = [int(name.rpartition("-")[2]) for name in sorted(os.listdir(folder)) if "-" in name]
+    v.assign(v * 0.0)
+    checkpoint.restore(manager.latest_checkpoint)
+    restored = ranks.all_reduce(v, "min").numpy().tolist()
+    try:
+        gt.distribute.save_checkpoint(checkpoint, f"{folder}/nowhere/state")
+        raise AssertionError("nobody can write there")
+    except (gt.errors.NotFoundError, gt.errors.FailedPreconditionError):
+        ranks.barrier()
+    if ME == 0:
+        shutil.rmtree(folder)
+    return [kept, restored]
+
+
 def ring(steps: int) -> Any:
     """A compiled program that only sends messages: round the ring and home again."""
 
@@ -428,6 +454,7 @@ PROGRAMS = {
     "fed": fed,
     "drawn": drawn,
     "jacobians": jacobians,
+    "managed": managed,
     "ring": ring,
     "mlp": mlp,
     "lstm": lstm,

@@ -23,7 +23,7 @@ from gradtape.core.tensor import Tensor, box
 from gradtape.core.typing import Array, TensorLike
 from gradtape.errors import DataLossError, NotFoundError
 from gradtape.ops.generator import Generator
-from gradtape.train.checkpoint_file import read_file, remove_abandoned, replace_file, write_file
+from gradtape.train.checkpoint_file import on_first_rank, read_file, remove_abandoned, replace_file, write_file
 from gradtape.train.late_restore import LateRestore
 from gradtape.train.optimizers.base import Optimizer
 from gradtape.train.saving import array_of, attributes, child_name
@@ -83,25 +83,33 @@ class Checkpoint:
         return arrays, {"kind": "checkpoint", "values": values, "shared": shared}
 
     def save(self, file_prefix: str | PathLike[str], options: object = None) -> str:
-        """Write to `file_prefix-1`, `-2`, … and note it as the latest of its directory; gives the path."""
+        """Write to `file_prefix-1`, `-2`, … and note it as the latest of its directory; gives the path. Of several ranks all
+        call it, and one writes."""
         prefix = os.fspath(file_prefix)
-        os.makedirs(os.path.dirname(os.path.abspath(prefix)), exist_ok=True)
         # (taken back if writing fails: the next attempt has the same number)
         before = self.save_counter.value()
         self.save_counter.assign_add(np.int64(1))
         path = f"{prefix}-{int(self.save_counter)}"
+        try:
+            state = self.state()
+            on_first_rank(lambda: self._write_noted(path, *state))
+        except BaseException:
+            self.save_counter.assign(before)
+            raise
+        return path
+
+    def _write_noted(self, path: str, arrays: dict[str, Any], description: dict[str, Any]) -> None:
         directory = os.path.dirname(path)
+        os.makedirs(os.path.abspath(directory), exist_ok=True)
         remove_abandoned(directory)
         noted = _known_paths(directory)
         try:
             # noted before it is there: a process that dies in between leaves no file that nobody knows of
             _note_paths(directory, [*(p for p in noted if p != path), path])
-            self.write(path)
+            write_file(path, arrays, description)
         except BaseException:
-            self.save_counter.assign(before)
             _note_paths(directory, noted)
             raise
-        return path
 
     def read(self, save_path: str | PathLike[str], options: object = None) -> RestoreStatus:
         """Restore from a file made by `write` or `save`."""
@@ -429,17 +437,20 @@ class CheckpointManager:
         return latest_checkpoint(self.directory)
 
     def save(self, checkpoint_number: int | None = None) -> str:
-        """Save, then delete what exceeds `max_to_keep`; gives the path."""
+        """Save, then delete what exceeds `max_to_keep`; gives the path. Of several ranks all call it, and one writes."""
         if checkpoint_number is not None:
             self.checkpoint.save_counter.assign(np.int64(checkpoint_number - 1))
         path = self.checkpoint.save(self._prefix)
+        on_first_rank(self._delete_surplus)
+        return path
+
+    def _delete_surplus(self) -> None:
         paths = self.checkpoints
         surplus = [] if self._max_to_keep is None else paths[: -self._max_to_keep]
         for old in surplus:  # deleted while still noted: if the process dies in between, the next save goes on with it
             if not self._preserved(old):
                 os.unlink(old)
         _note_paths(self.directory, [p for p in paths if p not in surplus])
-        return path
 
     def _preserved(self, path: str) -> bool:
         if self._keep_every is None or os.path.getmtime(path) - self._preserved_at < self._keep_every * 3600:

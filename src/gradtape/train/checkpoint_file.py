@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from gradtape.core.hooks import HOOKS
 from gradtape.dtypes import bfloat16
-from gradtape.errors import DataLossError, NotFoundError
+from gradtape.errors import DataLossError, FailedPreconditionError, NotFoundError
 
 _LONG = 24 * 3600.0  # seconds after which a file that another machine was writing counts as abandoned
 _KEY = "gradtape"  # of our JSON text among the file's metadata
@@ -75,6 +76,21 @@ def replace_file(path: str, write: Callable[[Any], Any]) -> None:
         os.unlink(temporary)
         raise
     _sync_directory(directory)
+
+
+def on_first_rank(write: Callable[[], None]) -> None:
+    """Several ranks share a directory: the first one writes there, and the others go on when it has; all fail if it does."""
+    world, error = HOOKS.world, None
+    if world.rank == 0:
+        try:
+            write()
+        except Exception as cause:
+            error = cause
+    failed = world.size > 1 and world.broadcast(np.array(error is not None), 0)
+    if error is not None:
+        raise error
+    if failed:
+        raise FailedPreconditionError("rank 0, which writes checkpoints for all ranks, could not write this one; it says why")
 
 
 def _writer() -> str:
