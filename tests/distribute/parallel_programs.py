@@ -9,6 +9,7 @@ import os
 import shutil
 import sys
 import tempfile
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -384,6 +385,42 @@ def jacobians(steps: int) -> Any:
     return [block.numpy().tolist() for block in (*blocks, outer.jacobian(slope, w))]
 
 
+def kinds(steps: int) -> Any:
+    """What is known of values that no tape records: arrays that a function makes, results of one, sums of gradients."""
+    strategy, rows = ranks.MirroredStrategy(), np.split(np.arange(24.0).reshape(12, 2), N)[ME]
+    with strategy.scope():
+        w, optimizer = gt.Variable(np.array([2.0, 3.0])), gt.optimizers.SGD(1e-3)
+
+    def twice() -> Any:
+        with gt.GradientTape() as outer:
+            with gt.GradientTape() as inner:
+                loss = gt.reduce_sum(w**3 * np.asarray(rows.sum(axis=0)))
+            slope = inner.gradient(loss, w)
+            length = gt.reduce_sum(slope * slope)
+        return outer.gradient(length, w)
+
+    def slope_of(scale: Any) -> Any:
+        with gt.GradientTape() as tape:
+            loss = ranks.all_reduce(gt.reduce_sum(w * rows)) * scale
+        return tape.gradient(loss, w)
+
+    def accumulated() -> Any:
+        total = gt.zeros_like(w)
+        for row in (rows, rows * 2.0):
+            with gt.GradientTape() as tape:
+                loss = gt.reduce_sum(w**2 * row)
+            total = total + tape.gradient(loss, w)
+        clipped, _ = gt.clip_by_global_norm([total / 2.0], 1e3)
+        optimizer.apply_gradients([(clipped[0], w)])
+        optimizer.apply_gradients([(gt.zeros((2,), gt.float64), w)])
+        return w * 1.0
+
+    summed = gt.function(lambda x: ranks.all_reduce(gt.reduce_sum(x)))
+    answers = [strategy.run(f).numpy().tolist() for f in (twice, gt.function(twice))]
+    answers += [slope_of(summed(gt.constant(rows))).numpy().tolist() for _ in range(3)]  # the long way, then the short one
+    return answers + [strategy.run(f).numpy().tolist() for f in (accumulated, gt.function(accumulated))]
+
+
 def managed(steps: int) -> Any:
     """All ranks save, one writes: what is kept is whole, and the same for all."""
     folder = f"{tempfile.gettempdir()}/gradtape-{int(ranks.broadcast(np.int64(os.getpid())))}"
@@ -405,6 +442,22 @@ def managed(steps: int) -> Any:
     if ME == 0:
         shutil.rmtree(folder)
     return [kept, restored]
+
+
+def metrics(steps: int) -> Any:
+    """Keras metrics count in replicas and add up over them; a thorough run only, since Keras takes seconds to load."""
+    strategy = ranks.MirroredStrategy()
+    with strategy.scope():
+        mean, accuracy = gt.metrics.Mean(), gt.metrics.SparseCategoricalAccuracy()
+    rng = np.random.default_rng(11)
+    data = rng.normal(size=12), rng.integers(0, 3, 12), rng.normal(size=(12, 3))
+    for x, labels, logits in strategy.experimental_distribute_dataset([data] * 2):
+        strategy.run(mean.update_state, args=(x,))
+        strategy.run(gt.function(accuracy.update_state), args=(gt.constant(labels), gt.constant(logits)))
+    answers = [round(float(metric.result()), 6) for metric in (mean, accuracy)]
+    mean.reset_state()
+    strategy.run(mean.update_state, args=(gt.constant([2.0]),))
+    return [*answers, float(mean.result())]
 
 
 def ring(steps: int) -> Any:
@@ -454,6 +507,7 @@ PROGRAMS = {
     "fed": fed,
     "drawn": drawn,
     "jacobians": jacobians,
+    "kinds": kinds,
     "managed": managed,
     "ring": ring,
     "mlp": mlp,
@@ -465,6 +519,7 @@ PROGRAMS = {
 if __name__ == "__main__":
     lengths = {"mlp": 200, "lstm": 200, "heat": 1000, "gauss_seidel": 1000} if "--long" in sys.argv else {}
     lengths = {"fewer_rows_than_ranks": 5, "overlapped": 20, "mlp": 12, "lstm": 8, "heat": 40, "gauss_seidel": 15, **lengths}
-    answers = {name: run(lengths.get(name, 2)) for name, run in PROGRAMS.items()}
+    programs = {**PROGRAMS, "metrics": metrics} if "--long" in sys.argv and find_spec("keras") else PROGRAMS
+    answers = {name: run(lengths.get(name, 2)) for name, run in programs.items()}
     if ME == 0:
         print(json.dumps(answers), flush=True)

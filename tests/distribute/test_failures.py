@@ -52,7 +52,7 @@ ONE_SPEAKS = (
     "ends_early", "exits", "compiled_ends_early", "message_nobody_takes", "other_dtype_of_a_message", "busy",
     "failure_is_caught",
 )  # fmt: skip
-QUICK = ("raises", "ends_early", "compiled_ends_early", "other_shape", "message_and_sum", "other_program", "other_turns")
+QUICK = ("raises", "ends_early", "other_shape", "message_and_sum", "other_program", "other_turns")
 
 
 @needs_ranks
@@ -83,12 +83,11 @@ def test_debug_mode_finds_the_operation_of_a_program() -> None:
 
 @needs_ranks
 def test_a_killed_rank_ends_all() -> None:
-    for _ in range(2):
-        process = start(2, "-u", "-m", PROGRAMS, "sleeps")
-        assert process.stdout is not None
-        os.kill(int(process.stdout.readline()), signal.SIGKILL)
-        process.communicate(timeout=PATIENCE)
-        assert process.returncode != 0
+    process = start(2, "-u", "-m", PROGRAMS, "sleeps")
+    assert process.stdout is not None
+    os.kill(int(process.stdout.readline()), signal.SIGKILL)
+    process.communicate(timeout=PATIENCE)
+    assert process.returncode != 0
 
 
 @needs_ranks
@@ -117,9 +116,12 @@ def test_the_launcher_says_who_was_killed_and_where(tmp_path: Path) -> None:
 @pytest.mark.parametrize("seed", [0, 1])
 def test_a_killed_run_resumes(seed: int, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """Killed at some moment, often while a checkpoint is written, and started again on another number of ranks."""
+    thorough = request.config.getoption("programs") > 200
+    if not seed and not thorough:
+        pytest.skip("starts three worlds: a matter of `make test-all`; with parts of arrays beside the file it runs here")
     random = np.random.default_rng(seed)
     whole = _result(run(1, "-m", PROGRAMS, "trains", str(tmp_path / "undisturbed")).stdout)
-    for turn in range(25 if request.config.getoption("programs") > 200 else 1):
+    for turn in range(25 if thorough else 1):
         state = str(tmp_path / f"state{turn}")
         shards = ["sharded"] if turn % 2 or seed else []
         process = start(2, "-u", "-m", PROGRAMS, "trains", state, *shards)

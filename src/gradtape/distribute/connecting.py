@@ -35,13 +35,14 @@ def connect() -> None:
         return
     from gradtape.distribute.failing import watch_over
     from gradtape.distribute.rank_gradients import among_ranks
-    from gradtape.distribute.rank_kinds import kind_of
+    from gradtape.distribute.rank_kinds import kind_of, result_kinds
     from gradtape.distribute.strategy_variables import check_gradient
 
     HOOKS.array_kind = LOCAL
     HOOKS.kind_of = kind_of
     HOOKS.among_ranks = among_ranks
     HOOKS.check_gradient = check_gradient
+    HOOKS.result_kinds = result_kinds
     STATE.share(int(world.comm.bcast(entropy_word(), 0)))  # else each would shuffle the data in an order of its own
     world.debug = ranks_debugged()
     watch_over(world)

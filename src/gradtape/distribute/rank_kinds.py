@@ -9,6 +9,7 @@ Of an eager value the records and pasts behind it are read, of a value of a prog
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 from weakref import WeakSet
 
@@ -17,6 +18,7 @@ from gradtape.core.record import LOCAL, REPLICATED, Blend, Past, RankKind, Recor
 from gradtape.core.tensor import Tensor
 from gradtape.functions.compiled import FUNCTION
 from gradtape.ir.graph import Block, Operation, Value
+from gradtape.ir.walk import program
 from gradtape.ops.collective import COMMUNICATIONS, REPLICATING
 from gradtape.ops.structured import SCAN, WHILE
 from gradtape.trace.effects import active
@@ -106,6 +108,22 @@ def _of_call(record: Record, index: int) -> tuple[bool | None, list[Any]]:
     return (None, [*(n for n in nodes if n is not None), *unseen]) if len(unseen) == record.nodes.count(None) else (False, [])
 
 
+def result_kinds(block: Block) -> Callable[[Sequence[Any], Sequence[Tensor]], None] | None:
+    """What marks the results of a call that nobody recorded, given the versions of its inputs; None if the program exchanges
+    nothing: then what they were computed from says it."""
+    if not any(operation.op in COMMUNICATIONS for operation in program(block)):
+        return None
+    needed = [_sources(block, [value]) for value in block.results]
+
+    def tell(nodes: Sequence[Any], outs: Sequence[Tensor]) -> None:
+        reader = _Reader()
+        for out, places in zip(outs, needed, strict=True):
+            same = places is not None and all(nodes[i] is None or reader.same(nodes[i]) for i in places)
+            out._node = REPLICATED if same else LOCAL
+
+    return tell
+
+
 # -- values of programs -----------------------------------------------------------------------------------------------------
 
 
@@ -127,7 +145,7 @@ def _sources(block: Block, values: list[Value]) -> list[int] | None:
         elif producer.op in COMMUNICATIONS:
             if producer.op not in REPLICATING:
                 return None
-        elif producer.op.effect:  # random keys, Python functions
+        elif producer.op.effect or producer.attrs.get("own"):  # random keys, Python functions; arrays that the function made
             return None
         elif producer.regions or "callee" in producer.attrs:
             operands = _through(producer)

@@ -100,7 +100,7 @@ class MirroredVariable(Variable):
         if HOOKS.world.size == 1 or isinstance(value, (int, float, complex)) or not context("replica_runs"):
             return value
         tensor = convert(value) if isinstance(value, (Tensor, Variable)) else convert(value, hint=self.dtype)
-        if is_replicated(tensor):
+        if _is_common(tensor):
             return tensor
         if self._aggregation is VariableAggregation.NONE:
             raise InvalidArgumentError(
@@ -158,10 +158,15 @@ class OnReadVariable(Variable):
             return super().__repr__()
 
 
+def _is_common(tensor: Tensor) -> bool:
+    """Whether a value is the same on all ranks: replicated, or made of numbers alone."""
+    return (not tensor.wraps and tensor._node is None) or is_replicated(tensor)
+
+
 def check_gradient(gradient: Tensor | IndexedSlices, variable: Variable) -> None:
     """Refuse a gradient that may differ between the replicas of a variable that does not."""
     parts = (gradient.values, gradient.indices) if isinstance(gradient, IndexedSlices) else (gradient,)
-    if variable._key in MIRRORED and context("replica_runs") and not all(map(is_replicated, parts)):
+    if variable._key in MIRRORED and context("replica_runs") and not all(map(_is_common, parts)):
         raise InvalidArgumentError(
             f"apply_gradients: inside Strategy.run, the gradient of variable '{variable.name}' may differ between replicas, "
             "but the variable is the same on all. What a tape gives for a strategy's variable is the sum over replicas; of "
@@ -197,7 +202,8 @@ def create(next_creator: Callable[..., Variable], **kwargs: Any) -> Variable:
         if HOOKS.world.size > 1 and not variable._stored.wraps:
             # (no assignment: of a function that is traced it would be a step)
             start = variable._stored
-            variable._stored = box(HOOKS.world.broadcast(start._data, 0), start._node)
+            watched = start._node is not None and bool(start._node.keys)
+            variable._stored = box(HOOKS.world.broadcast(start._data, 0), start._node if watched else None)
         MIRRORED.add(variable._key)
     if type(variable) is Variable:
         variable.__class__ = OnReadVariable if on_read else MirroredVariable

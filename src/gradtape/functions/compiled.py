@@ -23,6 +23,7 @@ from gradtape.ad.leaves import undecided_leaves
 from gradtape.ad.reverse import Split, split
 from gradtape.ad.sweep import Sweep
 from gradtape.core.dispatch import PART, RUNNERS as RUNNERS, WATCHERS, record_general, reparted, unrecorded
+from gradtape.core.hooks import HOOKS
 from gradtape.core.opdef import Op
 from gradtape.core.record import SCOPE, Record, RecordingScope, user_frame
 from gradtape.core.tensor import Tensor, box
@@ -214,8 +215,16 @@ class Compiled:
 
     def _unrecorded(self, tensors: Sequence[Tensor]) -> list[Tensor]:
         outs = [box(a) for a in self.run([t._data for t in tensors])]
-        unrecorded(FUNCTION, [t._node for t in tensors], outs)
+        nodes = [t._node for t in tensors]
+        unrecorded(FUNCTION, nodes, outs)
+        if self.tell_kinds is not None:
+            self.tell_kinds(nodes, outs)
         return outs
+
+    @functools.cached_property
+    def tell_kinds(self) -> Any:
+        """Marks the results of a call among several ranks; None where there is one, or the program exchanges nothing."""
+        return None if HOOKS.result_kinds is None else HOOKS.result_kinds(self.block)
 
     def for_sizes(self, inputs: Sequence[Any]) -> Compiled:
         """The program for the sizes of these inputs, to be used where a derivative depends on sizes that only run time knows.

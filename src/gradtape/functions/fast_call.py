@@ -109,7 +109,11 @@ class _CallWriter:
                 f"{out}._data = _gt_results[{i}]",
                 f"{out}._node = {'_gt_node' if nodes else None}",
             ]
-        return [*lines, f"_gt_outs = [{', '.join(self.outs)}]", *self._end()]
+        lines.append(f"_gt_outs = [{', '.join(self.outs)}]")
+        if (tell := self.program.compiled.tell_kinds) is not None:
+            self.space["_gt_tell"] = tell
+            lines.append(f"_gt_tell([{', '.join(nodes)}], _gt_outs)")
+        return [*lines, *self._end()]
 
     def record(self) -> list[str]:
         """Plain tapes may record."""

@@ -74,7 +74,8 @@ class Lifting:
     def _constant(self, tensor: Tensor) -> Any:
         array = np.asarray(tensor._data)
         kept = array[()] if array.ndim == 0 and array.dtype.kind != "O" else array
-        constant = Operation(staged.CONSTANT, [], [item_spec(kept)], {"value": kept}, loc=self._tracer.trace.location())
+        attrs = {"value": kept, **staged.own_value(tensor)}
+        constant = Operation(staged.CONSTANT, [], [item_spec(kept)], attrs, loc=self._tracer.trace.location())
         constant.home = self._tracer.block
         self.constants.append(constant)
         return constant.results[0]

@@ -55,6 +55,7 @@ from gradtape.functions.staging.trials import Trials
 from gradtape.ir.dims import symbols_in
 from gradtape.ir.graph import Block
 from gradtape.ir.types import TensorSpec
+from gradtape.ops import staged
 from gradtape.trace import fast_path as fast_path  # fills HOOKS.quick
 from gradtape.trace.effects import KEYS, LENGTH, TRACER
 from gradtape.trace.tracing import Trace, TracedTensor, traced
@@ -173,7 +174,7 @@ class Tracer:
         # what was made while the function was traced, and nobody watches, is a constant, which passes can compute with
         if isinstance(tensor, TracedTensor) or self._is_input(tensor):
             return self.stand_in(tensor, lambda: tensor, "a captured tensor")
-        return trace.constant(tensor._data)
+        return trace.constant(tensor._data, **staged.own_value(tensor))
 
     def _is_input(self, tensor: Tensor) -> bool:
         node = tensor._node

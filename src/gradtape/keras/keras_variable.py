@@ -26,10 +26,14 @@ class WrappedVariable(KerasVariable, Readable):
 
     def _initialize(self, value: TensorLike) -> None:
         start = convert_to_tensor(value, dtype=self._dtype)
-        # (strategies ask for the last two; Keras before 3.8 does not say them)
+        # strategies ask for the last two. Of statistics that layers keep, which Keras says nothing of, the mean is taken; counters
+        # and states of random generators count alike on all replicas.
+        trainable, aggregation = self._trainable and is_float(self._dtype), getattr(self, "_aggregation", "none")
+        if aggregation == "none" and not trainable:
+            aggregation = "mean" if is_float(self._dtype) else "only_first_replica"
         self._value = EngineVariable(
-            start, trainable=self._trainable and is_float(self._dtype), name=self.path,
-            synchronization=getattr(self, "_synchronization", None), aggregation=getattr(self, "_aggregation", None),
+            start, trainable=trainable, name=self.path, aggregation=aggregation,
+            synchronization=getattr(self, "_synchronization", None),
         )  # fmt: skip
 
     def _deferred_initialize(self) -> None:

@@ -21,7 +21,7 @@ from gradtape.core.dispatch import apply, convert
 from gradtape.core.forms import binary
 from gradtape.core.hooks import HOOKS
 from gradtape.core.opdef import Cost, Facts, Fails, Memory, Op, Rule, Sample, elementwise, linear, nondiff
-from gradtape.core.record import TRACING
+from gradtape.core.record import LOCAL, TRACING
 from gradtape.core.tensor import Readable, Tensor, box
 from gradtape.core.typing import Array, Integer, Number, Size, Value
 from gradtape.dtypes import DTypeLike, as_dtype, int32, int64, numpy_dtype, uint64
@@ -57,10 +57,17 @@ def _filled_impl(*, shape: tuple[int, ...], dtype: DTypeLike, value: Number) -> 
     return out if out.ndim or kind.kind == "O" else out[()]
 
 
+# `own`: of several ranks that run the program, each may have a value of its own
 CONSTANT = _of_programs(
-    "constant", "", lambda *, value: value, lambda *, value: item_spec(value), "constants have no derivative",
-    cost=Cost.FREE, memory=Memory.SHARED,
+    "constant", "", lambda *, value, own=False: value, lambda *, value, own=False: item_spec(value),
+    "constants have no derivative", cost=Cost.FREE, memory=Memory.SHARED,
 )  # fmt: skip
+
+
+def own_value(tensor: Tensor) -> dict[str, bool]:
+    """What the constant that a concrete tensor becomes has besides its value."""
+    node, kind_of = tensor._node, HOOKS.kind_of
+    return {"own": True} if node is not None and kind_of is not None and kind_of(node) is LOCAL else {}
 
 
 def _void_impl(*, type: Spec) -> Value:

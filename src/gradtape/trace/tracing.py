@@ -427,8 +427,8 @@ class Trace:
             # A Python number takes the dtype of what it meets, as in eager code.
             dtypes = [o.dtype for o in others if isinstance(o, (Tensor, np.ndarray, np.generic))]
             kind = np.result_type(*[d.as_numpy_dtype if isinstance(d, DType) else d for d in dtypes], value)
-            value = np.asarray(value, kind)[()]
-        return self.constant(value)._data
+            return self.constant(np.asarray(value, kind)[()])._data
+        return self.constant(value, **({} if HOOKS.array_kind is None else {"own": True}))._data
 
     def own(self, tensor: Tensor) -> Any:
         """A tensor as one of the program: what a concrete one is to it."""
@@ -489,24 +489,25 @@ class Trace:
             parent = parent.parent
         raise leaked(tensor)
 
-    def constant(self, value: TensorLike | TensorList) -> TracedTensor:
-        """A constant of the program; small equal ones are made once per block."""
+    def constant(self, value: TensorLike | TensorList, **own: bool) -> TracedTensor:
+        """A constant of the program; small equal ones are made once per block. `own`: see `staged.own_value`."""
         if isinstance(value, TensorList):
             return self.emit(LIST_NEW, [self.constant(item) for item in value], {"item": value.item})
         array = np.asarray(value)
-        key = (array.dtype.char, array.shape, array.tobytes()) if array.size <= 16 and array.dtype.kind != "O" else None
+        shared = array.size <= 16 and array.dtype.kind != "O" and not own
+        key = (array.dtype.char, array.shape, array.tobytes()) if shared else None
         known = self.constants[-1].get(key) if key is not None else None
         if known is not None:
             return known.__copy__()
         kept = array[()] if array.ndim == 0 and array.dtype.kind != "O" else array
-        out = self.emit(staged.CONSTANT, (), {"value": kept})
+        out = self.emit(staged.CONSTANT, (), {"value": kept, **own})
         if key is not None:
             self.constants[-1][key] = out
         return out.__copy__() if key is not None else out
 
     def constant_of(self, tensor: Tensor) -> TracedTensor:
         """The default of `outside`: concrete tensors are constants."""
-        return self.constant(tensor._data)
+        return self.constant(tensor._data, **staged.own_value(tensor))
 
     def dim(self, dim: Dim) -> TracedTensor:
         """A symbolic dimension as an int32 scalar of the program."""
