@@ -26,8 +26,8 @@ class WrappedVariable(KerasVariable, Readable):
 
     def _initialize(self, value: TensorLike) -> None:
         start = convert_to_tensor(value, dtype=self._dtype)
-        # strategies ask for the last two. Of statistics that layers keep, which Keras says nothing of, the mean is taken; counters
-        # and states of random generators count alike on all replicas.
+        # strategies ask for the last two. Of statistics that layers keep, which Keras says nothing of, the mean is taken;
+        # counters and states of random generators are the same on all replicas.
         trainable, aggregation = self._trainable and is_float(self._dtype), getattr(self, "_aggregation", "none")
         if aggregation == "none" and not trainable:
             aggregation = "mean" if is_float(self._dtype) else "only_first_replica"
