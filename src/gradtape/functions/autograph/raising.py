@@ -114,7 +114,7 @@ class Guard:
             REFUSED.set("")
         self.token = GUARDS.set((*around, self))
 
-    def __exit__(self, kind: Any, *rest: object) -> None:
+    def __exit__(self, kind: Any, *rest: Any) -> bool:
         GUARDS.reset(self.token)
         if kind is None:
             for operation in _all(self.block.operations[self.start :]):
@@ -124,6 +124,7 @@ class Guard:
                     self.consider(mro, f"what `{operation.op.name}` raises")
         if self.refusal:
             REFUSED.set(self.refusal)
+        return False
 
     def consider(self, mro: set[str] | frozenset[str], what: str) -> None:
         """An exception with these bases may come at run time: refuse if a handler waits for it."""
@@ -142,14 +143,14 @@ class Suppressing(Guard):
     __slots__ = ("manager",)
 
     def __init__(self, manager: suppress) -> None:
-        super().__init__(user_location().rpartition(":")[2], tuple(kind.__name__ for kind in manager._exceptions))
+        super().__init__(user_location().rpartition(":")[2], tuple(kind.__name__ for kind in vars(manager)["_exceptions"]))
         self.manager = manager
 
-    def __exit__(self, kind: Any, *rest: Any) -> bool | None:  # type: ignore[override]  (it swallows, as it should)
+    def __exit__(self, kind: Any, *rest: Any) -> bool:
         super().__exit__(kind, *rest)
         if self.refusal:
             raise InvalidArgumentError(self.refusal)
-        return self.manager.__exit__(kind, *rest)
+        return bool(self.manager.__exit__(kind, *rest))
 
 
 GUARDS: ContextVar[tuple[Guard, ...]] = ContextVar("gradtape_try", default=())
