@@ -114,7 +114,7 @@ class Guard:
             REFUSED.set("")
         self.token = GUARDS.set((*around, self))
 
-    def __exit__(self, kind: Any, *rest: Any) -> bool:
+    def __exit__(self, kind: Any, *rest: Any) -> bool | None:
         GUARDS.reset(self.token)
         if kind is None:
             for operation in _all(self.block.operations[self.start :]):
@@ -124,7 +124,7 @@ class Guard:
                     self.consider(mro, f"what `{operation.op.name}` raises")
         if self.refusal:
             REFUSED.set(self.refusal)
-        return False
+        return None
 
     def consider(self, mro: set[str] | frozenset[str], what: str) -> None:
         """An exception with these bases may come at run time: refuse if a handler waits for it."""
