@@ -24,6 +24,7 @@ from gradtape.errors import InvalidArgumentError, OutOfRangeError
 from gradtape.ir.slots import Slot, filled, slots, slots_in
 from gradtape.ir.types import TensorSpec
 from gradtape.ops.sampling import normal
+from gradtape.ops.traced_numbers import bounds_of, offset_of
 
 Key = tuple[Any, ...]
 
@@ -523,12 +524,12 @@ class _KeyTemplate:
     def _length(self, part: slice, size: Size) -> int | None:
         if part.step not in (None, 1) or not isinstance(part.start, Slot) or not isinstance(part.stop, Slot):
             return None
-        first, start = _offset(self.indices[part.start.index])
-        last, stop = _offset(self.indices[part.stop.index])
+        first, start = offset_of(self.indices[part.start.index])
+        last, stop = offset_of(self.indices[part.stop.index])
         if first is not last or stop < start:
             return None
         # in a turn that is known to come, it is cut at an end of the axis: shorter, as in Python
-        low, high = _bounds(first)
+        low, high = bounds_of(first)
         cut = low + start < 0 or (size.__class__ is int and high + stop > size)
         return None if cut and low > -math.inf else stop - start
 
@@ -536,61 +537,6 @@ class _KeyTemplate:
 def _signed(part: Tensor | Array) -> Any:
     """An index of a type that cannot wrap around: of what is beyond int64, the largest is as far outside of every axis."""
     return cast(minimum(part, np.uint64(2**63 - 1)), "int64") if part.dtype == "uint64" else part
-
-
-def _offset(tensor: Tensor) -> tuple[Any, int]:
-    """(v, n) where a traced scalar was computed as v + n with a static n."""
-    # The program is read backwards through additions of constants. Casts are passed: indices keep their value in all of them.
-    value, offset = tensor._data, 0
-    while (producer := getattr(value, "producer", None)) is not None and producer.op.name in ("add", "subtract", "cast"):
-        if producer.op.name == "cast":
-            value = producer.operands[0]
-            continue
-        left, right = producer.operands
-        sign = 1 if producer.op.name == "add" else -1
-        if (step := _static(right)) is not None:
-            value, offset = left, offset + sign * step
-        elif sign == 1 and (step := _static(left)) is not None:
-            value, offset = right, offset + step
-        else:
-            break
-    return value, offset
-
-
-def _bounds(value: Any) -> tuple[float, float]:
-    """The least and the largest that a traced integer can be, as far as loops of known length and constants tell."""
-    turns = getattr(TRACING.get(), "turns", {})
-    scale, offset = 1, 0  # what is asked for is scale · value + offset
-    while value not in turns:
-        producer = value.producer
-        if producer is None:
-            return -math.inf, math.inf
-        name, operands = producer.op.name, producer.operands
-        if name == "constant" and np.size(producer.attrs["value"]):
-            ends = [scale * int(end(producer.attrs["value"])) + offset for end in (np.min, np.max)]
-            return min(ends), max(ends)
-        if name in ("cast", "getitem", "getitem_at"):
-            value = operands[0]
-            continue
-        known = [_static(operand) for operand in operands] if name in ("add", "subtract", "multiply") else []
-        if (number := next((n for n in known if n is not None), None)) is None:
-            return -math.inf, math.inf
-        value = operands[0] if known[0] is None else operands[1]
-        if name == "multiply":
-            scale *= number
-        elif name == "subtract" and known[0] is None:
-            offset -= scale * number
-        else:
-            scale, offset = scale if name == "add" else -scale, offset + scale * number
-    ends = [offset, scale * (turns[value] - 1) + offset]
-    return min(ends), max(ends)
-
-
-def _static(value: Any) -> int | None:
-    producer = value.producer
-    if producer is None or producer.op.name != "constant" or np.ndim(producer.attrs["value"]):
-        return None
-    return int(producer.attrs["value"])
 
 
 def _template(x: Tensor, key: Index) -> _KeyTemplate:

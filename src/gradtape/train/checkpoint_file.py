@@ -84,7 +84,7 @@ def on_first_rank(write: Callable[[], None]) -> None:
     if world.rank == 0:
         try:
             write()
-        except Exception as cause:
+        except Exception as cause:  # raised below, when the other ranks have been told
             error = cause
     failed = world.size > 1 and world.broadcast(np.array(error is not None), 0)
     if error is not None:

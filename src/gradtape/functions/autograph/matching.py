@@ -24,10 +24,10 @@ SUBJECT, PARTS = "ag__subject", "ag__parts"
 
 def lower_matches(function: ast.AST) -> None:
     """Rewrite the `match` statements of a function and of those inside it, in place."""
-    _Lowering().visit(function)
+    _Patterns().visit(function)
 
 
-class _Lowering(ast.NodeTransformer):
+class _Patterns(ast.NodeTransformer):
     def __init__(self) -> None:
         self.count = 0
 
@@ -89,10 +89,10 @@ class _Lowering(ast.NodeTransformer):
                 return [test, *self.parts([*patterns, *named], "attributes", subject(), copied(kind), *given)]
         raise TypeError(f"a pattern of an unknown kind: {type(pattern).__name__}")
 
-    def parts(self, patterns: Sequence[Any], found: str, *args: ast.expr) -> list[ast.expr]:
-        """The tests of parts of the subject, which `found` gives as a list, or None if the subject has another form."""
+    def parts(self, patterns: Sequence[Any], finder: str, *args: ast.expr) -> list[ast.expr]:
+        """The tests of parts of the subject, which `finder` gives as a list, or None if the subject has another form."""
         name = self.fresh(PARTS)
-        taken = ast.NamedExpr(build.store(name), build.call(found, *args))
+        taken = ast.NamedExpr(build.store(name), build.call(finder, *args))
         tests: list[ast.expr] = [ast.Compare(taken, [ast.IsNot()], [build.constant(None)])]
         for place, pattern in enumerate(patterns):
             tests += self.tests(pattern, partial(_part, name, place))
