@@ -36,7 +36,7 @@ def by_rows(block: Block) -> Block:
     """The program with loops over columns as loops over rows; the block itself if it has none."""
     if not any(_is_counted(operation) for operation in program(block)):
         return block
-    changed: list[_Columns] = []
+    changed: list[_ColumnArray] = []
 
     def visit(scope: Rebuild, operation: Operation) -> None:
         loop = scope.copy(operation)
@@ -44,7 +44,7 @@ def by_rows(block: Block) -> Block:
             return
         readers = uses(loop.regions["body"])
         places = {"carried": range(loop.layout["carried"]), "consts": range(loop.layout["consts"])}
-        arrays = [_Columns(loop, group, k, readers) for group, positions in places.items() for k in positions]
+        arrays = [_ColumnArray(loop, group, k, readers) for group, positions in places.items() for k in positions]
         turned = [array for array in arrays if array.is_turned(loop.attrs["length"])]
         changed.extend(turned)
         if turned:
@@ -66,7 +66,7 @@ def _is_counted(operation: Operation) -> bool:
     return operation.op is SCAN and isinstance(length, int) and length >= LEAST
 
 
-class _Columns:
+class _ColumnArray:
     """One array of a loop, and the operations of the body that take columns of it."""
 
     def __init__(self, loop: Operation, group: str, place: int, readers: dict[Value, list[Any]]) -> None:
@@ -118,7 +118,7 @@ class _Columns:
         return prod(sizes) >= LEAST and prod(sizes) * columns >= SMALL and 3 * columns <= 2 * taken
 
 
-def _turn(scope: Rebuild, loop: Operation, arrays: list[_Columns]) -> None:
+def _turn(scope: Rebuild, loop: Operation, arrays: list[_ColumnArray]) -> None:
     """Arrays of a loop with their last axis in front, in the loop and where it starts."""
     first = {group: sum(list(loop.layout.values())[: list(loop.layout).index(group)]) for group in loop.layout}
     for array in arrays:
