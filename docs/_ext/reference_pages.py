@@ -144,8 +144,8 @@ def _methods(entry: Entry) -> list[str]:
             continue
         member = inspect.getattr_static(entry.value, name)
         home = next((c for c in entry.value.__mro__ if name in vars(c)), None)
-        if home is None or not home.__module__.startswith("gradtape"):
-            continue
+        if home is None or not home.__module__.startswith("gradtape") or not hasattr(entry.value, name):
+            continue  # (a name that is there only to say what to use instead is not there)
         value = getattr(entry.value, name)
         words = (inspect.getdoc(value) or "").partition("\n\n")[0].replace("\n", " ").replace("|", "\\|")
         try:

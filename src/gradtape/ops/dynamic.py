@@ -24,7 +24,6 @@ from gradtape.errors import InvalidArgumentError, OutOfRangeError
 from gradtape.ir.slots import Slot, filled, slots, slots_in
 from gradtape.ir.types import TensorSpec
 from gradtape.ops.sampling import normal
-from gradtape.ops.traced_numbers import bounds_of, offset_of
 
 Key = tuple[Any, ...]
 
@@ -524,6 +523,8 @@ class _KeyTemplate:
     def _length(self, part: slice, size: Size) -> int | None:
         if part.step not in (None, 1) or not isinstance(part.start, Slot) or not isinstance(part.stop, Slot):
             return None
+        from gradtape.ops.traced_numbers import bounds_of, offset_of  # of programs only: `import gradtape` need not load it
+
         first, start = offset_of(self.indices[part.start.index])
         last, stop = offset_of(self.indices[part.stop.index])
         if first is not last or stop < start:
