@@ -72,8 +72,8 @@ def test_names_are_unique() -> None:
 
 # public functions of `gradtape.ops` that make constants or describe a tensor: nothing to differentiate, tested by hand
 NOT_SAMPLED = {
-    "as_dtype", "broadcast_dynamic_shape", "broadcast_static_shape", "constant", "convert_to_tensor", "eye", "is_tensor", "ones",
-    "range", "rank", "register_tensor_conversion_function", "shape", "size", "zeros",
+    "as_dtype", "broadcast_dynamic_shape", "broadcast_static_shape", "constant", "convert_to_tensor", "eye", "is_tensor",
+    "ones", "range", "rank", "register_tensor_conversion_function", "shape", "size", "zeros",
     # constants computed from Python numbers: compared with SciPy in tests/reference/test_signal.py
     "hamming_window", "inverse_stft_window_fn", "kaiser_bessel_derived_window", "kaiser_window",
     "linear_to_mel_weight_matrix", "vorbis_window",
