@@ -149,3 +149,20 @@ def test_a_label_outside_the_classes_is_refused(label: int, from_logits: bool) -
 def test_a_function_of_gradtape_on_an_input_of_a_functional_model() -> None:
     with pytest.raises(ValueError, match=r"use `keras.ops` and layers: keras.ops.sum\(x\), or a Layer"):
         gt.reduce_sum(keras.Input((5,)), 1)
+
+
+def test_a_model_of_a_strategy_is_not_trained_on_each_rank_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With two ranks, whose variables would drift apart without a word; tried with `mpiexec -n 2`, here by what it asks."""
+    from gradtape.keras import trainer_base
+
+    class TwoRanks:
+        size = 2
+
+    model = keras.Sequential([keras.layers.Dense(2)])
+    model.build((None, 3))
+    model.compile("sgd", "mse")
+    monkeypatch.setattr(trainer_base.HOOKS, "world", TwoRanks())
+    model.make_train_function()
+    monkeypatch.setattr(trainer_base, "MirroredVariable", gt.Variable)
+    with pytest.raises(gt.errors.FailedPreconditionError, match=r"strategy of 2 ranks.* strategy\.run"):
+        model.make_train_function(force=True)

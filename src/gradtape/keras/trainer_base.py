@@ -20,7 +20,10 @@ from keras.src.trainers.epoch_iterator import EpochIterator
 from keras.src.utils import traceback_utils
 from keras.src.utils.python_utils import pythonify_logs
 
+from gradtape.core.hooks import HOOKS
 from gradtape.core.tensor import Tensor
+from gradtape.distribute.strategy_variables import MirroredVariable
+from gradtape.errors import FailedPreconditionError
 from gradtape.functions.function import function
 from gradtape.ir.types import TensorSpec
 from gradtape.keras.core_ops import convert_to_tensor
@@ -123,6 +126,12 @@ class GradtapeTrainer(base_trainer.Trainer):
         return run
 
     def make_train_function(self, force: bool = False) -> None:
+        mirrored = (variable.variable() for variable in self.trainable_variables)
+        if HOOKS.world.size > 1 and any(isinstance(variable, MirroredVariable) for variable in mirrored):
+            raise FailedPreconditionError(
+                f"the variables of {self.name} belong to a strategy of {HOOKS.world.size} ranks, and Keras's training would "
+                "change them on each rank apart: write the loop with strategy.run, a gt.GradientTape and gt.optimizers"
+            )
         if self.train_function is None or force:
             self.train_function = self._repeated(self.train_step)
 
