@@ -142,7 +142,7 @@ ALL = (
     string,
 )  # fmt: skip
 DTypeLike: TypeAlias = DType | np.dtype | str | type  # what `as_dtype` reads: `type` is that of a Python or NumPy number
-_BY_NAME = {d.name: d for d in ALL} | {"double": float64, "float": float32, "half": float16}
+BY_NAME = {d.name: d for d in ALL} | {"double": float64, "float": float32, "half": float16}
 BY_NUMPY: dict[Any, DType] = {d._numpy: d for d in ALL if d._numpy is not None}
 _BY_PYTHON: dict[Any, DType] = {float: float32, int: int32, bool: bool_, complex: complex128, str: string}
 
@@ -158,8 +158,8 @@ def as_dtype(type_value: DTypeLike) -> DType:
         return type_value
     if isinstance(type_value, np.dtype) and (known := BY_NUMPY.get(type_value)) is not None:
         return known
-    if isinstance(type_value, str) and type_value in _BY_NAME:
-        return _BY_NAME[type_value]
+    if isinstance(type_value, str) and type_value in BY_NAME:
+        return BY_NAME[type_value]
     if type_value.__hash__ is not None:
         if type_value in _BY_PYTHON:
             return _BY_PYTHON[type_value]

@@ -196,7 +196,9 @@ def tangents_of(sources: list[Any]) -> list[Any]:
 
 
 def _floating(result: Any) -> list[Any]:
-    return [y for y in gt.nest.flatten(result) if gt.is_tensor(y) and y.dtype.is_differentiable]
+    """The floating results as tensors: what a loop of Python numbers gives is one outside of the function only."""
+    leaves = [gt.convert_to_tensor(y) if isinstance(y, float) else y for y in gt.nest.flatten(result)]
+    return [y for y in leaves if gt.is_tensor(y) and y.dtype.is_differentiable]
 
 
 def check_forward(f: Function, compiled: Function, args: Sequence[Any]) -> None:

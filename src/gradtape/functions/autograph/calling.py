@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from gradtape.core.tensor import Tensor
-from gradtape.dtypes import DType, as_dtype
+from gradtape.dtypes import BY_NAME, DType, as_dtype
 from gradtape.functions.at_run_time import at_run_time
 from gradtape.functions.autograph.bindings import Bindings
 from gradtape.functions.autograph.builtin_calls import OVERLOADS, container_method
@@ -180,6 +180,8 @@ def _in_place_of(callee: Any, overload: Any, tracer: Any) -> Any:
 def library(callee: Any) -> Any:
     """A function of gradtape: containers it is given are given as the program knows them."""
     name = callee.__name__
+    # operations; not methods that know a dtype of their own (TensorArray.write), nor what takes the user's containers
+    of_tensors = callee.__module__.startswith(("gradtape.ops.", "gradtape.core.")) and callee.__qualname__ == name
 
     def called(*args: Any, **kwargs: Any) -> Any:
         if name in OPENING and args and args[0].__class__ is list:
@@ -192,7 +194,8 @@ def library(callee: Any) -> Any:
             if arg.__class__ in GIVEN:
                 kwargs = {k: _given(a) if a.__class__ in GIVEN else a for k, a in kwargs.items()}
                 break
-        args, kwargs = numbers_given(name, args, kwargs)
+        if of_tensors or trying():
+            args, kwargs = numbers_given(name, args, kwargs)
         if trying():
             return looking_at_arguments(callee)(*args, **kwargs)
         return callee(*args, **kwargs)
@@ -243,10 +246,7 @@ def numbers_given(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> t
 
 
 def _is_dtype(value: Any) -> bool:
-    try:
-        return isinstance(value, (DType, np.dtype, type, str)) and as_dtype(value) is not None
-    except TypeError:
-        return False
+    return isinstance(value, (DType, np.dtype, type)) or (value.__class__ is str and value in BY_NAME)
 
 
 def _given(container: Any) -> Any:

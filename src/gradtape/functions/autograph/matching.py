@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any
 
 from gradtape.functions.autograph import build
-from gradtape.functions.autograph.trees import copied
+from gradtape.functions.autograph.trees import children, copied
 
 Subject = Callable[[], ast.expr]  # a fresh node at each call: the passes change trees in place
 SUBJECT, PARTS = "ag__subject", "ag__parts"
@@ -24,18 +24,25 @@ SUBJECT, PARTS = "ag__subject", "ag__parts"
 
 def lower_matches(function: ast.AST) -> None:
     """Rewrite the `match` statements of a function and of those inside it, in place."""
-    _Patterns().visit(function)
+    patterns = _Patterns()
+    # no recursion: the tree is as deep as the user wrote it
+    pending = [function]
+    while pending:
+        node = pending.pop()
+        for field in ("body", "orelse", "finalbody"):
+            statements = node.__dict__.get(field)
+            if statements.__class__ is list and any(isinstance(s, ast.Match) for s in statements):
+                lowered = ([s] if not isinstance(s, ast.Match) else patterns.lowered(s) for s in statements)
+                setattr(node, field, [s for some in lowered for s in some])
+        # methods of a class are converted when they are called
+        pending += [child for child in children(node) if not isinstance(child, ast.ClassDef)]
 
 
-class _Patterns(ast.NodeTransformer):
+class _Patterns:
     def __init__(self) -> None:
         self.count = 0
 
-    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
-        return node
-
-    def visit_Match(self, node: ast.Match) -> list[ast.stmt]:
-        self.generic_visit(node)
+    def lowered(self, node: ast.Match) -> list[ast.stmt]:
         subject = partial(build.load, self.fresh(SUBJECT))
         first: list[ast.stmt] = [build.located(build.assign(subject().id, node.subject), node)]
         end = first

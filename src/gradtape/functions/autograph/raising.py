@@ -149,6 +149,7 @@ class Suppressing(Guard):
     def __exit__(self, kind: Any, *rest: Any) -> bool:
         super().__exit__(kind, *rest)
         if self.refusal:
+            REFUSED.set("")
             raise InvalidArgumentError(self.refusal)
         return bool(self.manager.__exit__(kind, *rest))
 

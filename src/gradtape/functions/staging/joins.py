@@ -294,7 +294,10 @@ def join(a: Any, b: Any, label: str, how: Widening = STRICT) -> Phi:
         # x = 3 on both paths: Python's 3 still, which may be a shape or an index afterwards
         if isinstance(a, NUMBERS) and isinstance(b, NUMBERS) and same(a, b):
             return NoPhi(a)
-        return TensorPhi(_join_specs(a, b, label, how), is_weak(a) and is_weak(b), python_kinds(a) | python_kinds(b))
+        both_weak = is_weak(a) and is_weak(b)
+        # a number on one path and a tensor on the other is a tensor, as it is when it is returned
+        kinds = python_kinds(a) | python_kinds(b) if both_weak else frozenset([Tensor])
+        return TensorPhi(_join_specs(a, b, label, how), both_weak, kinds)
     if same(a, b):
         return NoPhi(a)
     raise JoinError(

@@ -2,8 +2,8 @@
 
 A number of the program is a Python number to the user's code, and a `Maybe` is None on some paths; Python would ask the
 stand-in, which is neither. Each question is asked of everything the value may be, and is a flag of the program where the
-answers differ. Of a value that is a number on one path and a tensor (or another kind of number) on the other, the program
-does not keep which it was: such a question is refused.
+answers differ. Of a number that is an integer on one path and a float on the other, the program does not keep which it was:
+such a question is refused. What is a number here and a tensor there is a tensor.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def is_instance(value: Any, kinds: Any, *stand_ins: tuple[type, type]) -> Any:
     """`isinstance(value, kinds)`; `stand_ins` are classes of the tracer, with what they are to Python."""
 
     def question(part: Any) -> Any:
-        if isinstance(part, WeakTensor) or (isinstance(part, Tensor) and len(python_kinds(part)) > 1):
+        if isinstance(part, WeakTensor):
             answers = {issubclass(kind, kinds) for kind in python_kinds(part)}
             return answers.pop() if len(answers) == 1 else issubclass(_one_kind(part, "isinstance"), kinds)
         seen = next((seen for own, seen in ((Dim, int), *stand_ins) if part.__class__ is own), None)
@@ -75,9 +75,7 @@ def type_of(value: Any) -> type:
             f"{user_location()}: the type of a value that may be None is asked for; whether it is None is known only when the "
             "function runs: ask `is None` or isinstance instead"
         )
-    if isinstance(value, WeakTensor) or (isinstance(value, Tensor) and len(python_kinds(value)) > 1):
-        return _one_kind(value, "type")
-    return type(value)
+    return _one_kind(value, "type") if isinstance(value, WeakTensor) else type(value)
 
 
 def is_equal(left: Any, right: Any) -> Any:
