@@ -32,7 +32,7 @@ from gradtape.functions.staging.places import Attribute, Cell, DictContent, Glob
 from gradtape.functions.staging.staged_values import Maybe, staged_items
 from gradtape.ir.dims import Dim
 from gradtape.ir.graph import Block
-from gradtape.ops.compare import not_equal
+from gradtape.ops.compare import LOGICAL_NOT, not_equal
 from gradtape.ops.shape import reshape
 from gradtape.ops.structured import COND
 from gradtape.trace.effects import active, converted
@@ -125,7 +125,8 @@ def _branches(
     joinings: list[Joining] = []
 
     def join_ends(label: str, x: Any, y: Any, a: Any, b: Any, column: Column) -> None:
-        joinings.append(Joining(label, matched(x, y, a, b, sights), column))
+        first, second = matched(x, y, a, b, sights)
+        joinings.append(Joining(label, (_narrowed(first, flag, True), _narrowed(second, flag, False)), column))
 
     starts = state.get()
     for i, label in enumerate(state.labels()):
@@ -172,6 +173,16 @@ def _branches(
         tracer.note(place)
         place.write(result)
     return results[-1] if value else None
+
+
+def _narrowed(end: Any, test: Any, side: bool) -> Any:
+    """What a side ends with: behind `if best is None`, what may be None elsewhere is None, or there."""
+    if end.__class__ is not Maybe or not isinstance(end.flag, TracedTensor):
+        return end
+    asked, producer = test._data, test._data.producer
+    if producer is not None and producer.op is LOGICAL_NOT:
+        asked, side = producer.operands[0], not side
+    return end if end.flag._data is not asked else end.value if side else end.missing
 
 
 def column_of(place: Place, x: Any, y: Any) -> Column:
