@@ -383,6 +383,6 @@ def test_a_name_nobody_reads_after_a_branch_is_its_own_variable():
 def test_constant_lambdas_on_one_line_are_told_apart() -> None:
     """Python 3.12 gives a returned constant no position."""
     numbers = [lambda x: 6.0, lambda x: 7.0, lambda x: x, lambda x: None]
-    bodies = [source.find(f.__code__, globals()) for f in (*numbers[:2], numbers[3])]
+    bodies = [source.find(f.__code__, source.text_of(f.__code__, globals())) for f in (*numbers[:2], numbers[3])]
     assert [body and body.node.body.value for body in bodies] == [6.0, 7.0, None]  # type: ignore[union-attr]
     assert bodies[2] is not None

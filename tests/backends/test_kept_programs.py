@@ -14,8 +14,9 @@ import pytest
 
 import gradtape as gt
 from gradtape import config
+from gradtape.backends import object_cache
 from gradtape.backends.llvm.entry import kept_programs
-from gradtape.backends.llvm.runtime import machine, object_cache
+from gradtape.backends.llvm.runtime import machine
 from tests.harness.process import PATIENCE
 
 X = gt.constant([0.5, 1.0, 2.0])
@@ -167,12 +168,12 @@ def test_files_of_programs_count_for_the_bound(directory: Path) -> None:
 def test_the_key_depends_on_whatever_makes_the_code(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     compiled(body, X)
     assert was_found(compiled(body, X)[0])
-    monkeypatch.setattr(kept_programs, "_makers", lambda: "other files")
+    monkeypatch.setattr(object_cache, "makers", lambda: "other files")
     assert not was_found(compiled(body, X)[0])
     monkeypatch.undo()
-    assert np.__version__ in kept_programs._makers()
-    assert sys.version in kept_programs._makers() or repr(sys.version) in kept_programs._makers()
-    assert repr(kept_programs.__file__) in kept_programs._makers()
+    assert np.__version__ in object_cache.makers()
+    assert sys.version in object_cache.makers() or repr(sys.version) in object_cache.makers()
+    assert repr(kept_programs.__file__) in object_cache.makers()
 
 
 @pytest.mark.parametrize("name", ["gt_no_such_function", "gt_descr_nothing", "gt_mm_half"])

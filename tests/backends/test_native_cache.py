@@ -15,7 +15,8 @@ import pytest
 
 import gradtape as gt
 from gradtape import config
-from gradtape.backends.llvm.runtime import machine, object_cache
+from gradtape.backends import object_cache
+from gradtape.backends.llvm.runtime import machine
 from tests.harness.process import PATIENCE
 
 
@@ -177,6 +178,10 @@ def test_processes_that_write_the_same_entry_at_once(directory):
     running = [subprocess.Popen([sys.executable, "-c", PROCESS, start], env=environment) for _ in range(3)]
     assert [process.wait(PATIENCE) for process in running] == [0] * 3
     files = [file for file in directory.rglob("*") if file.is_file()]
-    assert {file.suffix for file in files} == {".o", ".p"}  # object code, and where that of a program is
+    assert {file.suffix for file in files} == {
+        ".f",
+        ".o",
+        ".p",
+    }  # functions, object code, where that of a program is
     for file in files:
         assert object_cache.load(file.stem, file.suffix[1:]) is not None

@@ -15,12 +15,12 @@ from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any
 
 from gradtape.errors import AutographWarning
-from gradtape.functions.autograph import build, policy
+from gradtape.functions.autograph import build, kept_conversions, policy
 from gradtape.functions.autograph.bindings import Bindings
 from gradtape.functions.autograph.code_registry import ENTRIES, Entry, note
 from gradtape.functions.autograph.deep_trees import room_for
-from gradtape.functions.autograph.source import Source, find
-from gradtape.functions.autograph.transform import compiled, transformed
+from gradtape.functions.autograph.source import Source, find, text_of
+from gradtape.functions.autograph.transform import compiled, converted_code, transformed
 from gradtape.functions.autograph.trees import depth
 from gradtape.trace.effects import active
 
@@ -103,19 +103,24 @@ def _decide(function: FunctionType, quiet: bool) -> Entry:
     code = function.__code__
     if policy.left_alone(code):
         return note(code, Entry(higher_order=policy.calls_its_arguments(function)))
-    source = find(code, function.__globals__)
-    if source is None:
-        if not quiet:
-            _say(function, "its source is not available (write it in a file, a notebook or IPython)")
-        return note(code, Entry())
-    try:
-        # (the passes over the tree are recursive: deep expressions need more of Python's stack than it allows by itself)
-        with room_for(depth(source.node)):
-            converted = compiled(transformed(source, code, function.__globals__), code)
-    except RecursionError:
-        _say(function, "it is nested too deeply to be rewritten")
-        return note(code, Entry())
-    return note(code, Entry(Conversion(converted, code)))
+    text = text_of(code, function.__globals__)
+    key = kept_conversions.key_of(code, text, function.__globals__)
+    module = kept_conversions.load(key)
+    if module is None:
+        source = find(code, text)
+        if source is None:
+            if not quiet:
+                _say(function, "its source is not available (write it in a file, a notebook or IPython)")
+            return note(code, Entry())
+        try:
+            # (the passes over the tree are recursive: deep expressions need more of Python's stack than it allows by itself)
+            with room_for(depth(source.node)):
+                module = compiled(transformed(source, code, function.__globals__), code)
+        except RecursionError:
+            _say(function, "it is nested too deeply to be rewritten")
+            return note(code, Entry())
+        kept_conversions.store(key, module)
+    return note(code, Entry(Conversion(converted_code(module, code), code)))
 
 
 def _say(function: FunctionType, reason: str) -> None:
@@ -238,7 +243,7 @@ def to_code(entity: Callable[..., Any], recursive: bool = True, experimental_opt
         raise TypeError(f"to_code needs a Python function, got {entity!r}")
     code = function.__code__
     known = ENTRIES.get(id(code))
-    source = find(code, function.__globals__)
+    source = find(code, text_of(code, function.__globals__))
     if source is None:
         raise ValueError(f"the source of {function.__qualname__} is not available")
     if policy.left_alone(code) or (known is not None and known.conversion is None):

@@ -30,9 +30,13 @@ class Source:
     class_name: str | None
 
 
-def find(code: CodeType, module_globals: dict[str, Any]) -> Source | None:
-    """The syntax of the function that `code` belongs to, or None."""
-    text = "".join(linecache.getlines(code.co_filename, module_globals)) or _command(code)
+def text_of(code: CodeType, module_globals: dict[str, Any]) -> str:
+    """The file that `code` stands in, or nothing."""
+    return "".join(linecache.getlines(code.co_filename, module_globals)) or _command(code)
+
+
+def find(code: CodeType, text: str) -> Source | None:
+    """The syntax of the function that `code` belongs to, in the file with this text, or None."""
     candidates = _functions(text, code.co_firstlineno)
     if code.co_name == "<lambda>":
         return _lambda(code, [s for s in candidates if isinstance(s.node, ast.Lambda) and _same_parameters(s, code)])

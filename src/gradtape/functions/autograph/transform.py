@@ -45,6 +45,11 @@ if sys.version_info < (3, 12):  # since then, comprehensions have no frames of t
     EXPRESSION_NAMES |= {"listcomp": "<listcomp>", "setcomp": "<setcomp>", "dictcomp": "<dictcomp>"}
 
 
+def own_builtins(space: dict[str, Any]) -> list[str]:
+    """The names of builtins that a module has its own values for."""
+    return [name for name in dir(builtins) if name in space]
+
+
 def transformed(source: Source, code: CodeType, space: dict[str, Any]) -> ast.FunctionDef:
     """The converted function as syntax, positions not yet filled in; it stands in a scope that binds the free variables."""
     function = _definition(copied(source.node), source.class_name)
@@ -54,7 +59,7 @@ def transformed(source: Source, code: CodeType, space: dict[str, Any]) -> ast.Fu
     lower(function)
     scope = NameScope(function, None, frozenset(code.co_freevars))
     _annotate(scope)
-    plain = frozenset(name for name in dir(builtins) if name not in space)
+    plain = frozenset(dir(builtins)).difference(own_builtins(space))
     FunctionEmitter(scope, plain, ALL_STATEMENTS, ALL_EXPRESSIONS).function(function, scope)
     return function
 
@@ -85,15 +90,18 @@ def _annotate(scope: NameScope) -> None:
 
 
 def compiled(function: ast.FunctionDef, code: CodeType) -> CodeType:
-    """The code object of a transformed function, named like the original."""
+    """The module that a transformed function stands in, in the scope of its free variables."""
     function.name = CONVERTED  # not its own name: a global of that name (recursion) must stay a global inside
     factory = build.located(build.define(FACTORY, [build.RUNTIME, build.SCOPE, *code.co_freevars], [function]), function)
     module = ast.fix_missing_locations(ast.Module([factory], []))
     flags = code.co_flags & FUTURES
     with unwarned():  # the user has seen them when the original was compiled
-        module_code = compile(module, code.co_filename, "exec", flags=flags, dont_inherit=True)
-    inner = _code_named(_code_named(module_code, FACTORY), function.name)
-    return _renamed(inner, code.co_name, code.co_qualname, generated=False)
+        return compile(module, code.co_filename, "exec", flags=flags, dont_inherit=True)
+
+
+def converted_code(module: CodeType, code: CodeType) -> CodeType:
+    """The converted function of a compiled module, named like the original."""
+    return _renamed(_code_named(_code_named(module, FACTORY), CONVERTED), code.co_name, code.co_qualname, generated=False)
 
 
 def _code_named(code: CodeType, name: str) -> CodeType:

@@ -2,23 +2,18 @@
 
 The key is the program's text before any pass (`ir/printer.py`: text and program determine each other), with all else that
 decides what becomes of it: gradtape's own source, the versions of Python, NumPy and LLVM, the CPU. A file has the key of the
-object code (`runtime/object_cache.py` keeps and verifies both) and the names that the code needs of this process.
+object code (`backends/object_cache.py` keeps and verifies both) and the names that the code needs of this process.
 Invariant: a program is loaded only if all these names mean here what they meant where it was written.
 """
 
 from __future__ import annotations
 
-import functools
 import json
-import os
-import sys
-from pathlib import Path
-
-import numpy as np
 
 from gradtape import config
+from gradtape.backends import object_cache
 from gradtape.backends.llvm.products import depthwise, gemm
-from gradtape.backends.llvm.runtime import machine, object_cache, symbols
+from gradtape.backends.llvm.runtime import machine, symbols
 from gradtape.backends.llvm.runtime.support import Part
 from gradtape.backends.llvm.runtime.threads import pool
 from gradtape.ir.graph import Block
@@ -36,22 +31,7 @@ def key_of(traced: Block) -> str | None:
         text, objects = text_and_objects(traced, digests=True)
     except RecursionError:  # regions in regions, deeper than the printer goes
         return None
-    return None if objects else machine.key_of(text, _makers())
-
-
-@functools.cache
-def _makers() -> str:
-    """What turns programs into code: the versions of everything, and of gradtape's own files the time of their last change."""
-    files = []
-    waiting = [str(Path(config.__file__).parent)]
-    while waiting:
-        for entry in os.scandir(waiting.pop()):
-            if entry.is_dir():
-                waiting.append(entry.path)
-            elif entry.name.endswith(".py"):
-                state = entry.stat()
-                files.append((entry.path, state.st_size, state.st_mtime_ns))
-    return repr((sys.version, np.__version__, sorted(files)))
+    return None if objects else machine.key_of(text, object_cache.makers())
 
 
 def load(key: str) -> machine.Library | None:

@@ -21,7 +21,7 @@ import llvmlite
 import llvmlite.binding as llvm
 
 from gradtape import config
-from gradtape.backends.llvm.runtime import object_cache
+from gradtape.backends import object_cache
 from gradtape.errors import InternalError
 
 _LOCK = threading.RLock()

@@ -1,5 +1,5 @@
-"""Object code on disk, between processes: one file per module (`.o`), program (`.p`, see `entry/kept_programs.py`) or long
-constant (`.c`), in the user's cache directory.
+"""Object code on disk, between processes: one file per module (`.o`), program (`.p`, see `llvm/entry/kept_programs.py`), long
+constant (`.c`) or rewritten Python function (`.f`, see `functions/autograph/kept_conversions.py`), in the user's directory.
 
 A file is written under another name and moved into place, so processes never see half of one; it carries the digest of its
 key and content, so one that is damaged, or another's, is not used but made again. The directory is bounded: the files used
@@ -9,11 +9,15 @@ longest ago go first. A directory that cannot be written is no reason to fail: t
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import os
+import sys
 import tempfile
 import time
 from pathlib import Path
+
+import numpy as np
 
 from gradtape import config
 
@@ -21,6 +25,21 @@ MAGIC = b"gradtape object 2\n"
 NEW, OLD = ".new", 3600  # how files are called before they are complete, and after how many seconds nobody completes them
 EVERY = 64  # how many files are written between two looks at the size
 _written = 0
+
+
+@functools.cache
+def makers() -> str:
+    """What makes what is kept: the versions of everything, and of gradtape's own files the time of their last change."""
+    files = []
+    waiting = [str(Path(config.__file__).parent)]
+    while waiting:
+        for entry in os.scandir(waiting.pop()):
+            if entry.is_dir():
+                waiting.append(entry.path)
+            elif entry.name.endswith(".py"):
+                state = entry.stat()
+                files.append((entry.path, state.st_size, state.st_mtime_ns))
+    return repr((sys.version, np.__version__, sorted(files)))
 
 
 def load(key: str, kind: str = "o") -> bytes | None:
@@ -73,7 +92,7 @@ def _digest(key: str, code: bytes) -> bytes:
 def trim(directory: Path, limit: int) -> None:
     """Remove what was used longest ago until the files fit into the limit."""
     files = []
-    for file in directory.glob("*/*.[cop]"):
+    for file in directory.glob("*/*.[cfop]"):
         with contextlib.suppress(OSError):
             state = file.stat()
             files.append((state.st_mtime, state.st_size, file))
