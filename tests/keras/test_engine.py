@@ -131,6 +131,45 @@ def test_a_users_call_is_converted() -> None:
         np.testing.assert_allclose(traced(x), layer(x))
 
 
+def test_fit_of_models_that_branch_and_loop_on_tensors() -> None:
+    """Shapes are inferred before anything runs, from the same `call`."""
+
+    class Shrinking(keras.layers.Layer):
+        def build(self, shape: Any) -> None:
+            self.calls = self.add_weight(shape=(), initializer="zeros", trainable=False)
+
+        def call(self, x: Any, training: bool = False) -> Any:
+            while gt.reduce_max(gt.abs(x)) > 0.5:
+                x = x * 0.7
+            if training:
+                self.calls.assign_add(1.0)
+            return x
+
+    class Net(keras.Model):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.shrink, self.last = keras.layers.Dense(4), Shrinking(), keras.layers.Dense(1)
+
+        def call(self, x: Any, training: bool = False) -> Any:
+            h = self.shrink(self.first(x), training=training)
+            if gt.reduce_mean(h) > 0.0:
+                h = gt.tanh(h)
+            for i in gt.range(3):
+                h += 0.1 * gt.cast(i, gt.float32) * gt.sin(h)
+            return self.last(h)
+
+    assert Shrinking()(keras.Input((3, None))).shape == (None, 3, None)
+    x, y = data()
+    losses = []
+    for eager in (False, True):
+        keras.utils.set_random_seed(0)
+        model = Net()
+        model.compile("adam", "mse", metrics=["mae"], run_eagerly=eager)
+        losses.append(model.fit(x, y, batch_size=5, epochs=2, shuffle=False, verbose=0).history["loss"])
+        assert float(model.shrink.calls) == 2 * -(-len(x) // 5)  # inferring shapes counts as no call
+    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-5)
+
+
 def test_saved_and_loaded(tmp_path: Any) -> None:
     model = small()
     x, y = data()

@@ -60,8 +60,7 @@ class ElementStructure:
         self.template = template
         self.specs = tuple(flat_values(template))
         # the usual structures have a short way
-        kind = type(template)
-        plain = kind is tuple and len(self.specs) == len(template)  # type: ignore[arg-type]
+        plain = type(template) is tuple and not any(map(_opens, template))
         self._container = "leaf" if not _opens(template) else "tuple" if plain else "nested"
 
     @property

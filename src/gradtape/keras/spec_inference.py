@@ -1,7 +1,8 @@
 """Shapes and dtypes of what a function of tensors would return, by tracing it: nothing is computed.
 
 The function is traced on stand-ins without values. Where a size is unknown (None) it is traced twice, with two different sizes;
-sizes of the result that differ are unknown too. Python code of layers therefore sees plain integers as sizes.
+sizes of the result that differ are unknown too. Python code of layers therefore sees plain integers as sizes. Where a user's
+`call` asks a tensor which way to go, it is traced once more as a `gt.function` is, with its branches and loops staged.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from keras.src.backend.common.symbolic_scope import SymbolicScope
 
 from gradtape.core.tensor import Tensor
 from gradtape.dtypes import as_dtype
+from gradtape.errors import OperatorNotAllowedInGraphError
+from gradtape.functions.function import function
 from gradtape.ir.graph import Block
 from gradtape.ir.types import TensorSpec
 from gradtape.keras.core_ops import known_dtype
@@ -57,6 +60,24 @@ def _traced_specs(fn: Callable[..., Any], args: Any, kwargs: Any, size: int) -> 
     try:
         with StatelessScope(), SymbolicScope(), tracing(Trace(block)):
             results = fn(*given, **named)
+    except OperatorNotAllowedInGraphError:
+        results = _staged_specs(fn, given, named)
     finally:
         TRACER.reset(token)
-    return tree.map_structure(lambda x: KerasTensor(x.shape, x.dtype.name) if isinstance(x, Tensor) else x, results)
+    kinds = (Tensor, TensorSpec)
+    return tree.map_structure(lambda x: KerasTensor(x.shape, x.dtype.name) if isinstance(x, kinds) else x, results)
+
+
+def _staged_specs(fn: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    """What `fn` returns, with a spec for each tensor: layers convert their `call` in a function (`layer_base.py`)."""
+    leaves = tree.flatten((args, kwargs))
+    places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, TracedTensor)]
+
+    def called(*tensors: Any) -> Any:
+        for place, tensor in zip(places, tensors, strict=True):
+            leaves[place] = tensor
+        given, named = tree.pack_sequence_as((args, kwargs), leaves)
+        with StatelessScope(), SymbolicScope():
+            return fn(*given, **named)
+
+    return function(called).get_concrete_function(*[leaves[i]._data.type for i in places]).structured_outputs
