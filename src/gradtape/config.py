@@ -260,15 +260,6 @@ def ranks_debugged() -> bool:
     return os.environ.get("GRADTAPE_DEBUG_RANKS", "") not in ("", "0")
 
 
-def launch_folder() -> str | None:
-    """Where ranks that `gradtape launch` started note what they do, for it to say of one that was killed: GRADTAPE_LAUNCH.
-
-    >>> import gradtape as gt
-    >>> gt.config.launch_folder()
-    """
-    return os.environ.get("GRADTAPE_LAUNCH") or None
-
-
 def strict_gradients(enabled: bool) -> None:
     """Warn, with the cause, whenever `tape.gradient` answers None. GRADTAPE_STRICT_GRADIENTS=1 does the same.
 

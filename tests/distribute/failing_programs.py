@@ -198,6 +198,20 @@ def local_gradient() -> None:
     strategy.run(lambda: optimizer.apply_gradients([(np.array([ME], np.float32), v)]))
 
 
+def saves_alone() -> None:
+    with ranks.MirroredStrategy().scope():
+        checkpoint = gt.train.Checkpoint(v=gt.Variable(0.0))
+    if ME == 0:
+        checkpoint.save(os.devnull)
+    ranks.barrier()
+
+
+def more_ranks_than_rows() -> None:
+    rows = gt.data.Dataset.from_tensor_slices(np.ones((1, 3))).batch(4)
+    for x in ranks.MirroredStrategy().experimental_distribute_dataset(rows):
+        print("numbers", x)
+
+
 def sleeps() -> None:
     for _ in range(10_000):
         ranks.all_reduce(1.0)

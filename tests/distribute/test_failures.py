@@ -13,7 +13,7 @@ import pytest
 
 import gradtape as gt
 from gradtape.tools import cli
-from tests.distribute.launching import ROOT, needs_ranks, run, start
+from tests.distribute.launching import ROOT, mpiexec, needs_ranks, run, start
 from tests.harness.process import PATIENCE
 
 PROGRAMS = "tests.distribute.failing_programs"
@@ -42,6 +42,8 @@ CASES = {
     "assigned_without_aggregation": r"assign: inside Strategy.run, variable '\S+' would get a value that may differ",
     "local_gradient": r"apply_gradients: inside Strategy.run, the gradient of variable '\S+' may differ between replicas",
     "backward_pass_raises": rf"{SAME}rank 0 calls all_reduce max of int32\[3\] at .*{HERE}; rank 1 calls all_reduce max of int",
+    "saves_alone": rf"{SAME}rank 0 calls the saving of a checkpoint \(all ranks call it.*{HERE}; .* none behind `if rank",
+    "more_ranks_than_rows": r"the first batch has 1 rows for 2 replicas, .*; start at most 1 ranks, or make batches larger",
     "busy": r"\[rank 1 of 2 ends all; nothing was heard in 3 s of rank 0, which computes or is inside of MPI\]",
     "failure_is_caught": r"rank 1 has left a compiled program in the middle, in which others wait",
 }
@@ -92,7 +94,8 @@ def test_a_killed_rank_ends_all() -> None:
 
 @needs_ranks
 @pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="who dies first is seen on Linux only")
-def test_the_launcher_says_who_was_killed_and_where(tmp_path: Path) -> None:
+@pytest.mark.parametrize("starter", [[str(mpiexec())], [sys.executable, "-m", "gradtape.tools.cli", "launch"]], ids=str)
+def test_it_is_said_who_was_killed_and_where(starter: list[str], tmp_path: Path) -> None:
     script = tmp_path / "dies.py"
     script.write_text(
         "import os, signal, sys\nimport gradtape as gt\nfor i in range(9):\n    gt.distribute.all_reduce(1.0)\n"
@@ -102,12 +105,12 @@ def test_the_launcher_says_who_was_killed_and_where(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     said = {}
     for way in ("killed", "ends"):
-        command = [sys.executable, "-m", "gradtape.tools.cli", "launch", "-n", "2", str(script), way]
+        command = [*starter, "-n", "2", *([] if len(starter) > 1 else [sys.executable]), str(script), way]
         done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=PATIENCE)
         assert done.returncode != 0
         said[way] = done.stderr
     assert re.search(
-        r"gradtape launch: .*rank 1 was killed.*rank 1: all_reduce sum of float32\[\] at .*dies\.py:4", said["killed"]
+        r"\[.*rank 1 of 2 was killed, and so all were ended; .* all_reduce sum of float32\[\] at .*dies.py:4\]", said["killed"]
     )
     assert "was killed" not in said["ends"]  # it has spoken, or who waits for it has
 

@@ -1,9 +1,13 @@
 """Every operation between ranks, at orders 1 and 2, forward and reverse, against finite differences of the global function, for
 local and replicated targets and sources, eagerly and compiled; and random sequences of them."""
 
+import re
+
 import pytest
 
-from tests.distribute.launching import needs_ranks, results, run
+import gradtape as gt
+from tests.distribute.derivative_cases import OPERATIONS
+from tests.distribute.launching import ROOT, needs_ranks, results, run
 from tests.harness.process import PATIENCE
 
 CASES = "tests.distribute.derivative_cases"
@@ -24,15 +28,27 @@ def test_derivatives_are_those_of_the_global_function(ranks: int, request: pytes
 
 @needs_ranks
 @pytest.mark.parametrize("backend", ["numpy", "native"])
-def test_derivatives_of_programs_are_those_of_the_global_function(backend: str, request: pytest.FixtureRequest) -> None:
-    if backend == "native" and not thorough(request):
-        pytest.skip(
-            "LLVM takes a minute for them: a matter of `make test-all`; the programs of test_parallel_programs.py are native"
-        )
+@pytest.mark.parametrize("ranks", [1, 2, 3, 4])
+def test_derivatives_of_programs_are_those_of_the_global_function(
+    ranks: int, backend: str, request: pytest.FixtureRequest
+) -> None:
+    if (ranks, backend) != (2, "numpy") and not thorough(request):
+        pytest.skip("each takes a minute: a matter of `make test-all`; the programs of test_parallel_programs.py are native")
     options = ["--all"] if thorough(request) else []
-    problems = results(CASES, 2, backend, *options)
-    assert problems
+    problems = results(CASES, ranks, backend, *options)
+    assert len(problems) == (96 if options else 24), "an operation has no case"
     assert [f"{case}: {problem}" for case, problem in problems.items() if problem] == []
+
+
+def test_every_row_of_the_table_of_adjoints_has_its_cases() -> None:
+    page = (ROOT / "docs" / "learn" / "many_machines.md").read_text()
+    rows = re.findall(r"^\| (`\w+\(.*?) \|", page, re.MULTILINE)
+    documented = {name for row in rows for name in re.findall(r"`(\w+)\(", row)}
+    variants = {f"all_reduce {kind}" for row in rows if "all_reduce" in row for kind in re.findall(r'"(\w+)"', row)}
+    assert len(rows) == 14
+    words = {word for case in OPERATIONS for word in re.findall(r"[a-z_]+", case)}
+    assert documented == {word for word in words if hasattr(gt.distribute, word)} - {"rank"}
+    assert variants | {"all_reduce sum"} == {case for case in OPERATIONS if case.startswith("all_reduce ")}
 
 
 @needs_ranks

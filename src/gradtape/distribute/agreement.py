@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gradtape.distribute.rank_errors import ProgramStatement, RankError, Statement
+from gradtape.distribute.rank_errors import ALIKE, ProgramStatement, RankError, Statement
 from gradtape.distribute.watching import Post
 
 if TYPE_CHECKING:
@@ -67,9 +67,8 @@ class Agreement:
         request = self._comm.Iallgather(own, texts)
         self._world.finish(request, lambda: post_of(statement, self.count, "together"))
         said = [bytes(text).rstrip(b"\0").decode(errors="replace") for text in texts]
-        raise RankError(
-            "the ranks do not call the same operation: " + "; ".join(f"rank {r} calls {words}" for r, words in enumerate(said))
-        )
+        calls = "; ".join(f"rank {rank} calls {words}" for rank, words in enumerate(said))
+        raise RankError(f"the ranks do not call the same operation: {calls}. {ALIKE}: none behind `if rank() == 0`")
 
     def _posted_message(self, statement: Statement) -> Any:
         """The header of a message goes ahead of it; whoever receives compares."""

@@ -25,8 +25,9 @@ def connect() -> None:
     try:
         world = MpiWorld()
     except (ImportError, RuntimeError) as error:  # no package, or no library that it can load
+        why = str(error).partition("\n")[0]  # (what follows are the names under which a library was looked for)
         raise FailedPreconditionError(
-            f"{ranks} processes were started together to run this program, but they cannot talk to one another: {error}. "
+            f"{ranks} processes were started together to run this program, but they cannot talk to one another: {why}. "
             'Install MPI for Python: pip install "gradtape[mpi]" mpich'
         ) from None
     HOOKS.world = world

@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import io
 import sys
 import time
@@ -33,19 +34,16 @@ def watch_over(world: MpiWorld) -> None:
 
     def fail(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         sys.stdout.flush()
-        place = ""
-        if not issubclass(kind, (Exception, KeyboardInterrupt)):
+        place, shown = "", io.StringIO()
+        with contextlib.redirect_stderr(shown):  # to write it in one piece: several ranks may fail together
             before(kind, error, trace)
-        else:
+        if issubclass(kind, (Exception, KeyboardInterrupt)):
             frames = list(traceback.extract_tb(trace))
             where = [frame for frame in frames if not frame.filename.startswith(_LIBRARY)] or frames  # the user's line
             place = f" at {where[-1].filename}:{where[-1].lineno}" if where else ""
-            # of an error of ours the lines that led here say nothing to the user
-            ours = issubclass(kind, RankError) and where is not frames
-            shown = [*traceback.format_list(where), *traceback.format_exception_only(error)] if ours else None
-            text = "".join(shown or traceback.format_exception(kind, error, trace))
-            sys.stderr.write(f"[rank {world.rank} of {world.size} failed{place}]\n{text}")
-            sys.stderr.flush()
+        label = f"[rank {world.rank} of {world.size} failed{place}]\n" if place else ""
+        sys.stderr.write(f"{label}{shown.getvalue()}")
+        sys.stderr.flush()
         # said before MPI is told to end: whoever waits for this rank can say for whom
         world.watch.say_ended(f"failed{place}", failed=True)
         _abort(world)

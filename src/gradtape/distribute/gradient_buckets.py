@@ -1,8 +1,9 @@
 """Sums of derivatives over ranks that begin while the backward pass of eager code still computes others.
 
-Sources stand in buckets in the order in which the walk completes their cotangents: small ones together, a large one alone. A
-bucket is posted when all in it are known and the ones before it are posted; nobody waits until the walk is over. What a
-compiled program does is `passes/overlap.py`, and how the ranks come to sum at all, `rank_gradients.py`.
+Sources stand in buckets in the order in which the walk completes their cotangents: small ones together, a large one alone,
+whose array is summed where it is: a copy, to memory that is new, costs more than another message. A bucket is posted when all
+in it are known and the ones before it are posted; nobody waits until the walk is over. What a compiled program does is
+`passes/overlap.py`, and how the ranks come to sum at all, `rank_gradients.py`.
 
 Invariant: all ranks post the same buckets in the same order, whatever each does in between. They compare `digest` before the
 walk, which has how many were ever posted: after an error in the middle of a walk ranks may differ in that, and then they sum
@@ -22,7 +23,8 @@ from gradtape.core.hooks import HOOKS
 from gradtape.core.record import REPLICATED, Record
 from gradtape.core.tensor import Tensor, box
 
-FULL = 1 << 19  # bytes of a bucket: larger derivatives travel alone, without a copy
+FULL = 1 << 19  # bytes of a bucket
+_ALONE = 1 << 16  # bytes of a derivative that travels alone, without a copy
 _SUMMED = "fdFD"  # what MPI adds up as it is
 
 
@@ -66,7 +68,6 @@ class GradientBuckets:
         for i, own in versions.items():
             for node in dict.fromkeys(own):
                 self._sources.setdefault(node, []).append(i)
-        self._buckets: list[_Bucket] = []
         self._homes: dict[int, _Bucket] = {}
         self._posted = 0
         self._settled: set[Record] = set()
@@ -74,13 +75,17 @@ class GradientBuckets:
         open_ones: dict[Any, _Bucket] = {}
         for i in _by_last_use(records, versions, self._sources):
             dtype, size = flat[i].dtype.dtype, int(np.prod(flat[i].shape, dtype=np.int64))
-            bucket = open_ones.get(dtype)
+            alone = size * dtype.itemsize >= _ALONE
+            bucket = None if alone else open_ones.get(dtype)
             if bucket is None or (bucket.size + size) * dtype.itemsize > FULL:
-                bucket = open_ones[dtype] = _Bucket(dtype)
-                self._buckets.append(bucket)
+                bucket = _Bucket(dtype)
+            if not alone:
+                open_ones[dtype] = bucket
             bucket.add(i, size)
             bucket.missing += len(set(versions[i]))
             self._homes[i] = bucket
+        # by the last source in each: one that waits for a small derivative does not hold up large ones
+        self._buckets: list[_Bucket] = list(dict.fromkeys(reversed(self._homes.values())))[::-1]
 
     @property
     def digest(self) -> int:

@@ -11,14 +11,12 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
 from gradtape.config import launched_ranks
-from gradtape.distribute.last_words import Deaths
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,14 +52,7 @@ def launch(options: argparse.Namespace) -> int:
     # more ranks than cores is nothing unusual on one machine: Open MPI must be told, MPICH does not ask
     settings |= {"PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe", "OMPI_MCA_mpi_yield_when_idle": "1"}
     command = [starter, *_labels(starter), "-n", str(options.ranks), sys.executable, options.script, *options.arguments]
-    with tempfile.TemporaryDirectory(prefix="gradtape-launch-") as folder:
-        deaths = Deaths(folder) if hasattr(os, "pidfd_open") else None
-        if deaths is not None:
-            deaths.start()
-        status = _passed_on(command, {**os.environ, **settings, "GRADTAPE_LAUNCH": folder})
-        if deaths is not None and (words := deaths.words()):
-            print(f"gradtape launch: {words}", file=sys.stderr)
-    return status
+    return _passed_on(command, {**os.environ, **settings})
 
 
 def _labels(starter: str) -> Sequence[str]:

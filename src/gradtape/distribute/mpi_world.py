@@ -13,13 +13,14 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 
-from gradtape.config import launch_folder
+from gradtape.core.record import user_location
 from gradtape.core.typing import Array
 from gradtape.distribute.agreement import Agreement, post_of
-from gradtape.distribute.last_words import LastWords
+from gradtape.distribute.last_words import noting
 from gradtape.distribute.native_mpi import NativeMpi, native_mpi
 from gradtape.distribute.rank_errors import DOWNWARDS, UPWARDS, ProgramStatement, RankError, Statement
 from gradtape.distribute.traffic import LineTraffic, Traffic, by_line
@@ -61,13 +62,12 @@ class MpiWorld(OneRank):
         self.label = f"rank {self.rank} of {self.size}" if self.size > 1 else ""
         here = self.comm.Split_type(MPI.COMM_TYPE_SHARED)
         self.crowded = is_crowded(here.allgather(os.sched_getaffinity(0))) if hasattr(os, "sched_getaffinity") else False
+        self.notes = noting(here, self.rank, self.size) if self.size > 1 else None
         here.Free()
         self.watch = Watch(self)
         self.agreement = Agreement(self)
         self.debug = False  # whether every operation of compiled programs is compared, too
         self.traffic = Traffic()
-        folder = launch_folder()
-        self.notes = LastWords(folder, self.rank) if folder else None
         self._abandoned: Any = None  # memory of an operation that failed: MPI may still write there
         self._behind = MPI.COMM_WORLD.Dup()  # of sums that are posted while other operations run: their order is their own
         self._sums: list[PostedSum] = []  # not known to be done: MPI may still write there
@@ -110,6 +110,10 @@ class MpiWorld(OneRank):
             self.notes.note(statement)
         self.agreement.settled(statement, self.agreement.posted(statement))
         self.traffic.total.waited += time.perf_counter() - begun
+
+    def meet(self, words: str) -> None:
+        """Compare where the ranks are."""
+        self.agree(ProgramStatement(words, user_location(), crc32(words.encode())))
 
     def failed(self, block: Block, error: object) -> None:
         """A compiled program was left in the middle."""

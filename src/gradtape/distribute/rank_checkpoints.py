@@ -18,7 +18,6 @@ from zlib import crc32
 import numpy as np
 
 from gradtape.core.hooks import HOOKS
-from gradtape.ops.rank_functions import barrier
 from gradtape.train.checkpoint import Checkpoint
 from gradtape.train.checkpoint_file import on_first_rank, remove_abandoned, write_file
 
@@ -49,9 +48,8 @@ def save_checkpoint(checkpoint: Checkpoint, path: str | os.PathLike[str], shard_
         write_file(os.path.join(os.path.dirname(path), names[world.rank]), parts, {"kind": "shard"})
         description |= {"shards": names, "shapes": {name: list(np.shape(arrays[name])) for name in large}}
         arrays = {name: array for name, array in arrays.items() if name not in large}
-    barrier()  # the parts of all ranks are on the disk
 
-    def write() -> None:
+    def write() -> None:  # when all ranks have come there: their parts are on the disk
         write_file(path, arrays, description)
         _remove_old_shards(path, description.get("shards", ()))
 

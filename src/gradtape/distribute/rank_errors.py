@@ -13,6 +13,8 @@ from gradtape.errors import OpError
 
 UPWARDS, DOWNWARDS = 32766, 32765  # tags of edges: above those of users, below what every MPI allows
 
+ALIKE = "Every rank must call the same operations between all ranks in the same order"
+
 
 class RankError(OpError, RuntimeError):
     """An operation between ranks that cannot succeed: another rank failed, ended, or does something else."""
@@ -39,6 +41,11 @@ class Statement:
         return self.tag < 0
 
     @property
+    def key(self) -> Any:
+        """What its words follow from."""
+        return self.digest, self.name, self.frame.f_code, self.frame.f_lineno
+
+    @property
     def line(self) -> str:
         """The user's line."""
         return f"{self.frame.f_code.co_filename}:{self.frame.f_lineno}"
@@ -59,6 +66,11 @@ class ProgramStatement:
 
     def __init__(self, words: str, line: str, digest: int) -> None:
         self.words, self.line, self.digest = words, line, digest
+
+    @property
+    def key(self) -> Any:
+        """What its words follow from."""
+        return self.words, self.line
 
     def __str__(self) -> str:
         return f"{self.words} at {self.line}"

@@ -22,6 +22,7 @@ from gradtape.core.tensor import Tensor
 from gradtape.core.typing import TensorLike
 from gradtape.data.dataset import Dataset
 from gradtape.data.elements import ElementStructure, Leaves, mapped
+from gradtape.data.shuffling import seeds_of
 from gradtape.data.streams import Step, StepStream, Stream
 from gradtape.distribute.rank_kinds import is_replicated
 from gradtape.distribute.strategy_variables import CURRENT, REPLICA, OnReadVariable, context, create, own_values
@@ -169,8 +170,14 @@ class Strategy:
 
     def experimental_distribute_dataset(self, dataset: Iterable[Any], options: object = None) -> Iterable[Any]:
         """The replica's share of each batch: rows of equal number, the first ranks having one more where they do not divide.
-        All ranks must have the same batches; of a `gt.data.Dataset` the result is one, too."""
-        return dataset._then(_ShareStage(dataset._stage)) if isinstance(dataset, Dataset) else _Shares(dataset)
+        All ranks must have the same batches; of a `gt.data.Dataset` the result is one, too, shuffled on all as on rank 0."""
+        if not isinstance(dataset, Dataset):
+            return _Shares(dataset)
+        # drawn when its stages were made, perhaps before the ranks knew of one another
+        for seeds in seeds_of(dataset._stage):
+            word, counter, passes = HOOKS.world.broadcast(np.array(seeds.state, np.uint64), 0).tolist()
+            seeds.state = word, counter, passes
+        return dataset._then(_ShareStage(dataset._stage))
 
     def experimental_distribute_values_from_function(self, value_fn: Callable[[ValueContext], T]) -> T:
         """What `value_fn` gives on this replica."""
@@ -204,8 +211,12 @@ class _ShareStage(Step):
 class _ShareStream(StepStream):
     """One pass."""
 
+    first = True
+
     def __next__(self) -> Leaves:
-        return tuple([own_rows(leaf) for leaf in next(self.source)])
+        leaves = tuple([own_rows(leaf, self.first) for leaf in next(self.source)])
+        self.first = False
+        return leaves
 
 
 class _Shares:
@@ -215,21 +226,26 @@ class _Shares:
         self._dataset = dataset
 
     def __iter__(self) -> Iterator[Any]:
-        for batch in self._dataset:
-            yield tree.map_structure(own_rows, batch)
+        for number, batch in enumerate(self._dataset):
+            yield tree.map_structure(lambda rows: own_rows(rows, not number), batch)  # noqa: B023  (called here)
 
     def __len__(self) -> int:
         return len(self._dataset)  # type: ignore[arg-type]
 
 
-def own_rows(rows: Any) -> Any:
-    """Of an array that all ranks have, the rows that are this rank's."""
+def own_rows(rows: Any, first_batch: bool = False) -> Any:
+    """Of an array that all ranks have, the rows that are this rank's. The last batch of many may be too small for all."""
     if not np.ndim(rows):
         raise InvalidArgumentError(
             "experimental_distribute_dataset: an element is a batch, whose rows are split over the replicas, but one is a "
             "single number; use dataset.batch(global_batch_size) first"
         )
     count, ranks, rank = len(rows), HOOKS.world.size, HOOKS.world.rank
+    if first_batch and count < ranks:
+        raise InvalidArgumentError(
+            f"experimental_distribute_dataset: the first batch has {count} rows for {ranks} replicas, so that some would never "
+            f"have any (this is rank {rank}); start at most {max(count, 1)} ranks, or make batches larger"
+        )
     first = rank * (count // ranks) + min(rank, count % ranks)
     part = rows[first : first + count // ranks + (rank < count % ranks)]
     return convert(np.asarray(part)) if isinstance(part, Tensor) and ranks > 1 else part  # which rows differs between ranks

@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from gradtape.distribute.rank_errors import RankError
+from gradtape.distribute.rank_errors import ALIKE, RankError
 
 if TYPE_CHECKING:
     from gradtape.distribute.mpi_world import MpiWorld
@@ -179,7 +179,5 @@ class Waiting:
         if time.monotonic() - self._begun > _SURE[post.kind == "program"]:
             stuck = self._watch.stuck(post)
             if stuck:
-                raise RankError(
-                    f"all ranks wait for one another: {'; '.join(stuck)}. Every rank must call the same operations between all "
-                    "ranks in the same order, and each message needs a sender and a receiver"
-                )
+                words = f"all ranks wait for one another: {'; '.join(stuck)}"
+                raise RankError(f"{words}. {ALIKE}, and each message needs a sender and a receiver")

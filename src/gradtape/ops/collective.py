@@ -78,6 +78,9 @@ class OneRank:
         """`x[1]` of the rank below and `x[0]` of the rank above; zeros beyond the ends, unless the ranks form a ring."""
         return np.array(x[::-1]) if periodic else np.zeros_like(x)
 
+    def meet(self, words: str) -> None:
+        """All ranks have come to one place, which `words` name; an error where they have not."""
+
     def failed(self, block: Any, error: object) -> None:
         """A compiled program ended with an error: whoever waits for it must hear it."""
 

@@ -69,13 +69,18 @@ def shown(error: BaseException, traceback: TracebackType | None) -> TracebackTyp
         entries.append(traceback)
         traceback = traceback.tb_next
     raised = entries[-1] if isinstance(error, TypeError) and entries else None
-    while len(entries) > 1 and below_the_user(entries[-1].tb_frame):
+    # (Python's own import stands between: namespaces are loaded when they are first asked for)
+    while len(entries) > 1 and (below_the_user(frame := entries[-1].tb_frame) or _imports(frame)):
         entries.pop()
     for entry in reversed(entries):
         traceback = TracebackType(traceback, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
     if raised is not None and (hint := keyword_hint(str(error), raised)) and hint not in getattr(error, "__notes__", ()):
         error.add_note(hint)
     return traceback
+
+
+def _imports(frame: FrameType) -> bool:
+    return str(frame.f_globals.get("__name__")).startswith("importlib")
 
 
 def _told(error: BaseException) -> BaseException:

@@ -81,6 +81,7 @@ def replace_file(path: str, write: Callable[[Any], Any]) -> None:
 def on_first_rank(write: Callable[[], None]) -> None:
     """Several ranks share a directory: the first one writes there, and the others go on when it has; all fail if it does."""
     world, error = HOOKS.world, None
+    world.meet("the saving of a checkpoint (all ranks call it, rank 0 writes)")
     if world.rank == 0:
         try:
             write()
