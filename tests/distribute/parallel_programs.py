@@ -479,7 +479,7 @@ def ring(steps: int) -> Any:
 
 
 def fewer_rows_than_ranks(steps: int) -> Any:
-    """Two rows on four ranks: two replicas have none."""
+    """A last batch of two rows on four ranks: two replicas have none."""
     strategy = gt.distribute.MirroredStrategy()
     with strategy.scope():
         w = gt.Variable(np.ones((3, 1)))
@@ -487,12 +487,12 @@ def fewer_rows_than_ranks(steps: int) -> Any:
 
     def step(x: Any) -> Any:
         with gt.GradientTape() as tape:
-            loss = gt.reduce_sum((x @ w - 1.0) ** 2) / 2
+            loss = gt.reduce_sum((x @ w - 1.0) ** 2) / 6
         optimizer.apply_gradients([(tape.gradient(loss, w), w)])
         return loss
 
     rows = np.arange(6.0).reshape(2, 3)
-    for own in strategy.experimental_distribute_dataset([rows] * steps):
+    for own in strategy.experimental_distribute_dataset([np.tile(rows, (3, 1)), *[rows] * steps]):
         loss = strategy.reduce("SUM", strategy.run(step, args=(gt.constant(own),)))
     return [float(loss.numpy()), *w.numpy().ravel().tolist()]
 
