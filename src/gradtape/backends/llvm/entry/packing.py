@@ -161,6 +161,22 @@ class PackedList(LazyList):
     def item_type(self) -> Any:
         return _plain(self.type.item)
 
+    # What a record asks of every value that it keeps is said without reading the items: they are for the next program.
+
+    def __len__(self) -> int:
+        return int(self.words[0])
+
+    @property
+    def dtype(self) -> Any:
+        item: Any = self.type.item
+        while isinstance(item, ListSpec):
+            item = item.item
+        return item.dtype.dtype
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.words.nbytes)
+
 
 def _plain(type: Any) -> Any:
     """A type without the symbols of a program."""
