@@ -207,3 +207,27 @@ def test_matplotlib_takes_tensors() -> None:
     assert line.get_ydata().tolist() == [2.0, 3.0]
     pyplot.imshow(gt.ones((2, 2)))
     pyplot.close("all")
+
+
+def test_operators_of_pandas_leave_tensors_to_us_and_the_rest_is_refused_where_a_tape_watches() -> None:
+    pandas = pytest.importorskip("pandas")
+    series, w = pandas.Series([1.0, 2.0, 3.0]), gt.Variable(np.array([1.0, 2.0, 3.0]))
+    frame = pandas.DataFrame({"a": series})
+    for product in (lambda: series * w, lambda: w * series, lambda: gt.function(lambda v: series * v)(w)):
+        with gt.GradientTape() as tape:
+            y = gt.reduce_sum(product())
+        assert tape.gradient(y, w).numpy().tolist() == [1.0, 2.0, 3.0]
+    with gt.GradientTape():
+        assert pandas.Series(w * 2.0).sum() == 12.0  # on purpose, as np.asarray(w) is
+        assert len(series.apply(lambda number: number * w[0])) == 3
+        for lost in (lambda: frame.T @ w, lambda: series.dot(w), lambda: frame.__setitem__("b", w)):
+            with pytest.raises(TypeError, match=r"test_interchange.py:.* pandas.* its gradient would be lost"):
+                lost()
+
+
+def test_functions_of_scikit_learn_take_no_watched_tensor() -> None:
+    metrics = pytest.importorskip("sklearn.metrics")
+    w = gt.Variable([1.0, 2.0, 3.0])
+    assert metrics.mean_squared_error(np.ones(3), w) == pytest.approx(5 / 3)
+    with gt.GradientTape(), pytest.raises(TypeError, match=r"gives sklearn's .* a tensor that a tape watches"):
+        metrics.mean_squared_error(np.ones(3), w)

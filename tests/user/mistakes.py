@@ -8,10 +8,16 @@ from __future__ import annotations
 import linecache
 import math
 import re
+import statistics
 import warnings
 from pathlib import Path
 
 import numpy as np
+import scipy.integrate
+import scipy.sparse
+import scipy.special
+import scipy.stats
+import tqdm
 
 import gradtape as gt
 from gradtape.core.float_events import listen
@@ -184,6 +190,26 @@ gt.function(square)(x, x)
 gt.function(lambda a: a + gt.ones(2))(x)
 gt.function(lambda a: math.sin(a))(x[0])
 def f(): ;;     with gt.GradientTape() as tape: y = w * x ;;     return tape.gradient(y, x) ;; gt.function(f)()
+m @ gt.ones(2)
+gt.ones(2) @ gt.ones(3)
+gt.matmul(x, m)
+gt.ones((2, 3)) @ gt.ones((4, 3))
+with gt.GradientTape() as tape: y = w * w ;; gt.optimizers.SGD(0.1).apply_gradients(zip([w], [tape.gradient(y, w)]))
+with gt.GradientTape() as tape: y = (w[0] * w[1]).item() ;; tape.gradient(y, w)
+with gt.GradientTape() as tape: scipy.stats.norm.cdf(w)
+with gt.GradientTape() as tape: scipy.special.softmax(w)
+with gt.GradientTape() as tape: scipy.integrate.solve_ivp(lambda t, y: -w * y, (0, 1), [1.0, 1.0, 1.0])
+with gt.GradientTape() as tape: np.full_like(np.ones(3), w[0])
+with gt.GradientTape() as tape: statistics.fmean([w[0], w[1]])
+scipy.sparse.eye(3, format="csr") * x
+v = gt.ones(5) ;; v[v > 0] = gt.ones(3)
+v = gt.ones(5) ;; v[1:3] = [1.0, 2.0, 3.0]
+x.at[0].set(1.0)
+gt.random.PRNGKey(0)
+gt.constant([1.0], requires_grad=True)
+gt.function(square, static_argnums=0)
+class Net(gt.Module): forward = square ;; Net()(x)
+def f(a): ;;     bar = tqdm.tqdm(range(9), disable=True) ;;     for _ in bar: a = a + bar.n ;;     return a ;; gt.function(f)(x)
 """.strip().splitlines()
 
 
@@ -197,6 +223,7 @@ def outcome(source: str) -> str:
     space = {
         "gt": gt, "np": np, "math": math, "x": gt.constant([1.0, 2.0, 3.0]), "w": w, "n": gt.Variable(2, name="n"),
         "one": gt.Variable(1.0, name="one"), "m": gt.ones((2, 3)), "square": square, "__name__": "mistake",
+        "scipy": scipy, "statistics": statistics, "tqdm": tqdm,
     }  # fmt: skip
     code = source.replace(" ;; ", "\n")
     linecache.cache["mistake.py"] = (len(code), None, code.splitlines(keepends=True), "mistake.py")

@@ -103,14 +103,14 @@ MISTAKES = {
     "assign text": (lambda: V.assign("abc"), ValueError, "'weights:0' has dtype float32"),
     "update complex": (lambda: X.__setitem__(0, 1j), TypeError, "complex64 does not fit a tensor of dtype float32"),
     "update integers": (lambda: I.__setitem__(0, 1.5), TypeError, "float32 does not fit a tensor of dtype int32"),
-    "update shape": (lambda: X.__setitem__(slice(0, 2), [1.0, 2.0, 3.0]), ValueError, "update"),
+    "update shape": (lambda: X.__setitem__(slice(0, 2), [1.0, 2.0, 3.0]), ValueError, r"\(3,\) does not broadcast to \(2,\)"),
     "weights shape": (lambda: weighted([1.0, 2.0]), ValueError, r"output_gradients has shape \(2,\)"),
     "weights complex": (lambda: weighted(gt.constant([1j, 1, 1])), ValueError, "dtype complex128 .* real dtype float32"),
     "mode": (lambda: taped()[0].gradient(X, V, unconnected_gradients="foo"), ValueError, "'none', 'zero', 'raise'"),
     "source": (lambda: taped()[0].gradient(X, 3.0), ValueError, "tape.watch"),
     "target": (lambda: taped()[0].gradient(None, V), TypeError, "the target is None"),
     "learning rate": (lambda: gt.optimizers.SGD("fast"), ValueError, "SGD: learning_rate must be a number"),
-    "pairs swapped": (lambda: gt.optimizers.SGD(0.1).apply_gradients([(V, X)]), ValueError, "pairs .gradient, variable."),
+    "pairs swapped": (lambda: gt.optimizers.SGD(0.1).apply_gradients([(V, X)]), ValueError, "the other way around"),
 }  # fmt: skip
 
 

@@ -248,6 +248,8 @@ def _only_text(array: ndarray[Any, Any]) -> bool:
 def _not_a_tensor(value: object) -> str:
     if isinstance(value, int):
         return f"cannot convert {value} to a tensor: integers have at most 64 bits; make it a float"
+    if type(value).__module__.startswith("scipy.sparse."):
+        return f"a {type(value).__name__} is no tensor: `a @ t` and `t @ a` multiply by it, a.toarray() is dense"
     return (
         f"cannot convert {value!r} of type {type(value).__name__} to a tensor; "
         "give a number, a (nested) list of numbers, a NumPy array or a tensor"

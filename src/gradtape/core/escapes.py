@@ -19,6 +19,7 @@ import dis
 import inspect
 import linecache
 import operator
+import os
 import weakref
 from collections.abc import Callable, Iterator
 from sys import _getframe
@@ -27,10 +28,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gradtape.core.exits import LIBRARIES, LOOKING_ONLY
+from gradtape.core.exits import ARRAY_LIBRARIES, LIBRARIES, LOOKING_ONLY
 from gradtape.core.record import INTERNAL, SCOPE, Record, warn_at
 from gradtape.errors import GradientWarning
 
+_STANDARD = os.path.join(os.path.dirname(inspect.__file__), "")  # Python's own modules; other packages lie below, elsewhere
 _DRAWING = {"matplotlib", "mpl_toolkits", "seaborn", "plotly", "bokeh", "altair", "PIL", "IPython", "tqdm", "rich"}
 # NumPy's functions whose results carry no derivative
 _COUNTING = {
@@ -129,12 +131,10 @@ def refuse_escape(node: Record | None, how: str, copied: bool = False, depth: in
     if isinstance(verdict, Doubt):
         return verdict
     if isinstance(verdict, str):
-        _warn(
-            frame,
-            frame.f_lineno,
-            f"gives {verdict} a tensor that a tape watches, which becomes a number there",
-            _number_cure(verdict),
-        )
+        while frame.f_code.co_filename.startswith(_STANDARD) and frame.f_back is not None:  # statistics.fmean calls math.fsum
+            frame = frame.f_back
+        said = f"gives {verdict} a tensor that a tape watches, which becomes a number there"
+        _warn(frame, frame.f_lineno, said, _number_cure(verdict))
         return None
     raise verdict
 
@@ -165,11 +165,7 @@ def _verdict(frame: FrameType, how: str, copied: bool) -> TypeError | Doubt | st
         return None
     if code.co_filename.startswith(LIBRARIES):
         return _inside_library(frame)
-    place = (id(code), frame.f_lasti)
-    # (read once for each instruction: taking a code object apart costs far more than the call)
-    site = _SITES.get(place)
-    if site is None:
-        site = _SITES[place] = _read_site(code, frame.f_lasti)
+    site = _site(frame)
     if site.kind == "store":
         return _lost(
             frame, "stores a tensor that a tape watches into a NumPy array",
@@ -188,7 +184,7 @@ def _doubt(frame: FrameType, label: str, layout: str = "") -> Doubt:
 
 
 def _inside_library(frame: FrameType) -> TypeError | None:
-    """A function of NumPy or SciPy that is written in Python converts its argument."""
+    """A function of NumPy, SciPy, pandas or their like that is written in Python converts its argument."""
     # Up to the outermost function of the library: the one that the user called, by the name that the message must say.
     inner: FrameType | None = frame
     function: Any = None
@@ -203,7 +199,21 @@ def _inside_library(frame: FrameType) -> TypeError | None:
     module = str(function.f_globals.get("__name__", ""))
     if module.startswith("numpy") and code.co_name in _COUNTING:
         return None
-    return _by_function(inner, module, code.co_qualname)
+    return (
+        _by_other(inner, module, code) if module.startswith(ARRAY_LIBRARIES) else _by_function(inner, module, code.co_qualname)
+    )
+
+
+def _by_other(frame: FrameType, module: str, code: CodeType) -> TypeError | None:
+    """A library of arrays. Who makes a table of a tensor (`pd.Series(t)`) wants the values, as with `np.asarray(t)`."""
+    home, kind = module.partition(".")[0], _site(frame).kind
+    if kind == "comparison" or code.co_name in ("__init__", "__new__", "array", "asarray", "device_put"):
+        return None
+    cure = "compute with arrays, as in a.to_numpy() * t, which gives a tensor, or use a gradtape function"
+    if kind == "store":
+        return _lost(frame, f"stores a tensor that a tape watches into an object of {home}", cure)
+    called = f"an operator of {home}" if kind == "operator" else f"{home}'s {code.co_name}"
+    return _lost(frame, f"gives {called} a tensor that a tape watches, which becomes a NumPy array there", cure)
 
 
 def _by_function(frame: FrameType, module: str, name: str) -> TypeError:
@@ -217,7 +227,12 @@ def _by_function(frame: FrameType, module: str, name: str) -> TypeError:
     if name.rpartition(".")[2] in _CURES:
         cure = f"use {_CURES[name.rpartition('.')[2]]}"
     elif parts[:2] in (["scipy", "stats"], ["scipy", "special"]):
-        cure = "gradtape.scipy has SciPy's log densities and special functions for tensors: gt.scipy.stats.norm.logpdf(x)"
+        cure = (
+            "gradtape.scipy has many of SciPy's densities, distribution functions and special functions for tensors: "
+            f"gt.scipy.{'stats.norm.' if parts[1] == 'stats' else 'special.'}{name.rpartition('.')[2]}(t)"
+        )
+    elif parts[:2] in (["scipy", "integrate"], ["scipy", "optimize"]):
+        cure = "write its steps as a loop on tensors, or give the solution a derivative with gt.custom_gradient"
     else:
         cure = "give it one tensor instead of a list (gt.stack([...]) or np.stack([...])), or use a gradtape function"
     return _lost(frame, f"gives {label} a tensor that a tape watches, which becomes a NumPy array there", cure)
@@ -327,6 +342,16 @@ def _shown(frame: FrameType, line: int) -> str:
 
 
 # -- reading the instruction -----------------------------------------------------------------------------------------
+
+
+def _site(frame: FrameType) -> EscapeSite:
+    """The instruction that a frame executes."""
+    place = (id(frame.f_code), frame.f_lasti)
+    # (read once for each instruction: taking a code object apart costs far more than the call)
+    site = _SITES.get(place)
+    if site is None:
+        site = _SITES[place] = _read_site(frame.f_code, frame.f_lasti)
+    return site
 
 
 def _read_site(code: CodeType, lasti: int) -> EscapeSite:

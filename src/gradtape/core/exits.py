@@ -17,8 +17,14 @@ import numpy as np
 from gradtape.core.record import INTERNAL, SCOPE, Record, RecordingScope, TapeKey, Unwatched, user_frame
 
 _NUMPY = os.path.dirname(np.__file__)
-LIBRARIES = (_NUMPY + os.sep, os.path.join(os.path.dirname(_NUMPY), "scipy") + os.sep)
-LOOKING_ONLY = (os.path.join(_NUMPY, "testing"), os.path.join(_NUMPY, "_core", "arrayprint.py"))
+_INSTALLED = os.path.dirname(_NUMPY)
+# libraries that compute with arrays: what they are given they convert, and what they give back has no gradient
+ARRAY_LIBRARIES = ("jax", "pandas", "polars", "sklearn", "skimage", "statsmodels", "xarray")
+LIBRARIES = tuple(os.path.join(_INSTALLED, name, "") for name in ("numpy", "scipy", *ARRAY_LIBRARIES))
+LOOKING_ONLY = (
+    os.path.join(_NUMPY, "testing"), os.path.join(_NUMPY, "_core", "arrayprint.py"),
+    os.path.join(_INSTALLED, "pandas", "io", ""), os.path.join(_INSTALLED, "pandas", "plotting", ""),
+)  # fmt: skip
 _FEW = 32  # versions remembered for one line
 
 

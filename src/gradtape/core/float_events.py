@@ -65,7 +65,13 @@ def rerun(op: Op, datas: Sequence[Any], attrs: dict[str, Any], event: RuntimeWar
         look.events += 1
         code, lasti, space = look.place.code, look.place.lasti, _globals_of(look.place.file) or space
     said, registry = TOOLS["float_event"](op, result, str(event), code, lasti), space.setdefault("__warningregistry__", {})
-    warnings.warn_explicit(said, type(event), *location(code, lasti), space.get("__name__"), registry)
+    file, line = location(code, lasti)
+    # Python counts once for each text and line; what the next operation of a line makes of an infinity is no news
+    told, filters = registry.get((type(event), line), (said, None))
+    if told == said or filters is not warnings.filters:
+        warnings.warn_explicit(said, type(event), file, line, space.get("__name__"), registry)
+        if (said, type(event), line) in registry:  # not with "always"
+            registry[type(event), line] = said, warnings.filters
     return result
 
 

@@ -31,12 +31,14 @@ class Operators(ArrayMethods, Hinting):
     """Python's operators, for everything that reads as a tensor; `ops/operators.py` binds them to the ops."""
 
     __slots__ = ()
+    __pandas_priority__ = 5000  # above a DataFrame's 4000: `series * t` is left to the tensor, which is recorded
     _ELSEWHERE: ClassVar[dict[str, str]] = {name: f"use {cure}" for name, cure in {
         "view": "gt.reshape(t, shape)", "flat": "t.reshape(-1), or np.put(t, places, values)", "resize": "gt.reshape(t, shape)",
         "detach": "gt.stop_gradient(t)", "grad": "tape.gradient(target, t) of a gt.GradientTape",
         "backward": "tape.gradient(t, sources) of a gt.GradientTape", "assign": "a gt.Variable, or t[...] = v",
         **dict.fromkeys(("requires_grad", "requires_grad_"), "tape.watch(t), or a gt.Variable"), "dim": "t.ndim",
         "permute": "gt.transpose(t, perm)", "unsqueeze": "gt.expand_dims(t, axis)", "clone": "gt.identity(t)",
+        "at": "t[i] = v: this tensor gets a new version, and what was computed before keeps the old one",
         "to": "gt.cast(t, dtype); everything is on the CPU", "float": "gt.cast(t, gt.float32)", "long": "gt.cast(t, gt.int64)",
         **dict.fromkeys(("cpu", "cuda"), "t itself: everything is on the CPU"), "data": "t.numpy(), or gt.stop_gradient(t)",
     }.items()}  # fmt: skip

@@ -39,10 +39,24 @@ FROZEN: dict[str, tuple[str, ...]] = {
 # and those that only tell somebody something, or wait: a program does so at each call, in its place among the other effects
 _LEVELS = ("critical", "debug", "error", "exception", "info", "log", "warning")
 _WRITING = ("flush", "write", "writelines")
+BAR_METHODS = (
+    "clear",
+    "close",
+    "display",
+    "refresh",
+    "reset",
+    "set_description",
+    "set_description_str",
+    "set_postfix",
+    "set_postfix_str",
+    "unpause",
+    "update",
+)
 TELLING: dict[str, tuple[str, ...]] = {
     "logging": _LEVELS, "logging.Logger": _LEVELS, "logging.LoggerAdapter": _LEVELS, "time": ("sleep",),
     "_io.StringIO": _WRITING, "_io.TextIOWrapper": _WRITING, "_io.BytesIO": _WRITING, "_io.BufferedWriter": _WRITING,
     "queue.Queue": ("put", "put_nowait"), "_queue.SimpleQueue": ("put", "put_nowait"), "_csv.writer": ("writerow", "writerows"),
+    "tqdm.std.tqdm": BAR_METHODS, "gradtape.functions.staging.progress.Bar": BAR_METHODS,
 }  # fmt: skip
 SOURCES = (random.Random, np.random.Generator, np.random.RandomState, np.random.BitGenerator)
 ADVANCING = frozenset({"send", "throw", "read", "readline", "readlines", "close"})
@@ -132,8 +146,13 @@ def tells(callee: Any, external: Any) -> bool:
     source, name = getattr(callee, "__self__", None), getattr(callee, "__name__", "")
     if source is None or isinstance(source, ModuleType):
         return name in TELLING.get(getattr(callee, "__module__", None) or "", ())
-    # a buffer or queue made inside the function is the function's own; loggers belong to the process, however they are got
-    shared = type(source).__module__ == "logging" or source is sys.stdout or source is sys.stderr
+    # a buffer or queue made inside the function is the function's own; loggers belong to the process, however they are got,
+    # and bars to its screen
+    shared = (
+        type(source).__module__ in ("logging", "gradtape.functions.staging.progress")
+        or source is sys.stdout
+        or source is sys.stderr
+    )
     outside = shared or _is_outside(source, external)
     if outside and _gives(type(source), name, TELLING):
         active().told.add(id(source))

@@ -19,8 +19,7 @@ from gradtape.core.dispatch import convert, twin
 from gradtape.core.tensor import Readable, Tensor
 from gradtape.core.typing import DTypeLike, Shape, TensorLike
 from gradtape.dtypes import as_dtype
-from gradtape.interop.numpy_shapes import values
-from gradtape.ops import shape as arrays
+from gradtape.ops import create, shape as arrays
 from gradtape.ops.create import constant
 from gradtape.ops.elementwise import cast
 
@@ -71,17 +70,18 @@ def ascontiguousarray(a: TensorLike, dtype: DTypeLike | None = None) -> Any:
 
 
 def zeros(shape: Shape, dtype: DTypeLike | None = float, order: str = "C", *, device: object = None) -> Any:
-    return constant(np.zeros(values(shape), dtype))
+    return create.zeros(shape, np.dtype(dtype))
 
 
 def ones(shape: Shape, dtype: DTypeLike | None = None, order: str = "C", *, device: object = None) -> Any:
-    return constant(np.ones(values(shape), dtype))
+    return create.ones(shape, np.dtype(dtype))
 
 
 def full(
     shape: Shape, fill_value: TensorLike, dtype: DTypeLike | None = None, order: str = "C", *, device: object = None
 ) -> Any:
-    return arrays.broadcast_to(_tensor(fill_value, dtype), values(shape))
+    value = _tensor(fill_value, dtype)
+    return arrays.broadcast_to(value, shape) if value.ndim else create.fill(shape, value)
 
 
 def eye(

@@ -13,7 +13,7 @@ import numpy as np
 
 from gradtape.core.arguments import option
 from gradtape.core.dispatch import convert
-from gradtape.core.record import user_location
+from gradtape.core.exits import asking_location
 from gradtape.core.tensor import Readable, Tensor
 from gradtape.core.typing import Index, TensorLike
 from gradtape.errors import InvalidIndexError
@@ -30,8 +30,8 @@ def _destination(function: str, target: object) -> Any:
     """What NumPy's functions write into must be a tensor to take a tensor's values."""
     if not isinstance(target, (Tensor, Readable)):
         raise TypeError(
-            f"np.{function}: a NumPy array cannot take the values of a gradtape tensor, called at {user_location()}; make the "
-            "array a tensor (gt.zeros(shape, dtype), np.zeros_like(x)), or leave the tape on purpose with t.numpy()"
+            f"np.{function}: a NumPy array cannot take the values of a gradtape tensor, called at {asking_location()}; make "
+            "the array a tensor (gt.zeros(shape, dtype), np.zeros_like(x)), or leave the tape on purpose with t.numpy()"
         )
     return target
 

@@ -286,8 +286,12 @@ def check_update(data: Array, value: Array, key: Key) -> None:
         # without memory: one byte that stands for the whole array
         target = np.broadcast_to(np.False_, data.shape)[key].shape
         np.broadcast_to(np.broadcast_to(np.False_, value.shape), target)
-    except (ValueError, IndexError) as error:
-        raise explained(UPDATE, (data, value), {"key": key}, error) from error
+    except IndexError as error:
+        raise explained(UPDATE, (data, value), {"key": key}, error) from None
+    except ValueError:
+        raise InvalidArgumentError(
+            f"t[...] = value: a value of shape {value.shape} does not broadcast to {target}, the shape of what is replaced"
+        ) from None
 
 
 # the same op when the buffer was written in place already: only the record is new

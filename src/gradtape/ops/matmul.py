@@ -36,8 +36,15 @@ def _check_inner(rows: Dims, columns: Dims) -> None:
     if rows[-1] != columns[-2] and not fits(rows[-1:], columns[-2:-1]):
         raise InvalidArgumentError(
             f"matmul: inner dimensions differ: {tuple(rows)} times {tuple(columns)} "
-            f"({rows[-1]} columns against {columns[-2]} rows)"
+            f"({rows[-1]} columns against {columns[-2]} rows){_turned(rows, columns)}"
         ) from None
+
+
+def _turned(rows: Dims, columns: Dims) -> str:
+    """What would fit instead."""
+    if rows[-1] == columns[-1]:
+        return "; the second operand transposed would fit"
+    return "; the first operand transposed would fit" if rows[-2] == columns[-2] else ""
 
 
 _wide_product = rounded_once(np.matmul)
@@ -177,7 +184,7 @@ def matmul(
     if a.ndim < 2 or b.ndim < 2:
         raise InvalidArgumentError(
             f"matmul: both operands need rank 2 or more, got shapes {tuple(a.shape)} and {tuple(b.shape)}; "
-            "use gt.linalg.matvec or gt.tensordot for vectors"
+            "the operator takes vectors, too: a @ b (or use gt.linalg.matvec)"
         )
     if transpose_a or adjoint_a:
         a = matrix_transposed(a) if adjoint_a else swap_last(a)

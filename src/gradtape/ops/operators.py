@@ -16,6 +16,7 @@ from gradtape.core.tensor import Operators, Tensor
 from gradtape.core.typing import Index, TensorLike
 from gradtape.errors import InvalidArgumentError
 from gradtape.ops import compare, elementwise, index, select
+from gradtape.ops.create import fits
 from gradtape.ops.dynamic import is_dynamic, update_at
 from gradtape.ops.matmul import matmul, multiplied
 from gradtape.ops.sparse_product import is_sparse_matrix, sparse_times_tensor, tensor_times_sparse
@@ -77,6 +78,11 @@ def matmul_operator(x: TensorLike, y: TensorLike) -> Tensor:
     if x.ndim == 0 or y.ndim == 0:
         raise InvalidArgumentError(
             f"@: scalars are not matrices, got shapes {tuple(x.shape)} and {tuple(y.shape)}; use * for scaling"
+        )
+    inner = y.shape[0 if y.ndim == 1 else -2]
+    if x.shape[-1] != inner and not fits(x.shape[-1:], (inner,)):  # said of the shapes that are the user's
+        raise InvalidArgumentError(
+            f"@: inner dimensions differ: shapes {tuple(x.shape)} and {tuple(y.shape)}, {x.shape[-1]} against {inner}"
         )
     out = matmul(x[None, :] if x.ndim == 1 else x, y[:, None] if y.ndim == 1 else y)
     if y.ndim == 1:

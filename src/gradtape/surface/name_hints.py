@@ -38,6 +38,7 @@ ELSEWHERE = {
     **dict.fromkeys(("DataLoader", "utils"), "gt.data.Dataset.from_tensor_slices(...).shuffle(n).batch(k)"),
     **{f"{name}Optimizer": f"gt.optimizers.{name}" for name in ("Adam", "Adagrad", "Adadelta", "RMSprop", "Ftrl")},
     "GradientDescentOptimizer": "gt.optimizers.SGD", "MomentumOptimizer": "gt.optimizers.SGD(rate, momentum=...)",
+    **dict.fromkeys(("PRNGKey", "key"), "gt.random.Generator.from_seed(n), or a seed [n, m] for gt.random.stateless_normal"),
     "fori_loop": "a Python loop in a gt.function, or gt.while_loop",
     # TensorFlow's own, so that a program that asks for one is told what to do instead
     **dict.fromkeys(

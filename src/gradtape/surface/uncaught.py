@@ -22,6 +22,10 @@ descending: direction; requires_grad: trainable; num_classes: depth; retain_grap
 transpose_x: transpose_a; transpose_y: transpose_b; kernel_size: ksize; weight: filters weights; lr: learning_rate
 betas: beta_1; decay: weight_decay
 """
+INSTEAD = {
+    "requires_grad": "make it a gt.Variable, or call tape.watch with it", "device": "everything is on the CPU",
+    **dict.fromkeys(("static_argnums", "static_argnames"), "Python numbers, strings and functions are static, tensors are not"),
+}  # fmt: skip
 _ROWS = [row.split(":") for row in re.split("[;\n]", _FOREIGN.strip())]
 KEYWORDS = {name: own.split() for names, own in _ROWS for name in names.split()}
 _UNEXPECTED = re.compile(r"([\w.<>]+)\(\) got an unexpected keyword argument '(\w+)'")
@@ -47,6 +51,8 @@ def keyword_hint(text: str, entry: TracebackType) -> str | None:
             continue  # another's function, by the same name perhaps
         known = [p for p in inspect.signature(function).parameters if p not in ("self", "args", "kwargs")]
         near = [p for p in KEYWORDS.get(keyword, ()) if p in known] or difflib.get_close_matches(keyword, known, 1)
+        if keyword in INSTEAD and not near:
+            return f"{chain} has no argument `{keyword}`; {INSTEAD[keyword]}"
         near = near or known[: keyword in ("input", "x", "a", "tensor")]
         return f"{chain} has no argument `{keyword}`; " + (f"use {near[0]}=" if near else f"it has {', '.join(known)}")
     return None

@@ -64,7 +64,10 @@ def check_target(target: object, sources: Sequence[Source] = ()) -> Tensor:
         return tensor
     if target is None:
         raise TypeError("gradient: the target is None; did an earlier gradient return None?")
-    raise TypeError(f"gradient: the target must be a tensor computed inside the tape, got {type(target).__name__} {target!r}")
+    raise TypeError(
+        f"gradient: the target must be a tensor computed inside the tape, got {type(target).__name__} {target!r}, which does "
+        "not remember where it came from; keep to tensors: no .numpy(), float() or functions of math on the way"
+    )
 
 
 def one_target(target: Structure, method: str) -> Tensor:

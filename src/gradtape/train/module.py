@@ -17,6 +17,10 @@ from gradtape.variables import variable_scopes
 from gradtape.variables.variable import Variable
 
 
+def _no_call(self: Module, *args: Any, **kwargs: Any) -> Any:
+    raise TypeError(f"a {type(self).__name__} cannot be called: its method `forward` is called __call__ here, as in Python")
+
+
 class Module(Hinting):
     """Base class of things made of variables and other modules.
 
@@ -42,6 +46,11 @@ class Module(Hinting):
     }  # fmt: skip
     _module_name: str | None = None
     _module_scope: str | None = None
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "forward" in vars(cls) and not any("__call__" in vars(base) for base in cls.__mro__):
+            cls.__call__ = _no_call  # type: ignore[method-assign]
 
     def __init__(self, name: str | None = None) -> None:
         if name is not None and not (isinstance(name, str) and name.isidentifier()):

@@ -32,6 +32,7 @@ from gradtape.functions.autograph.reading import attr, item, set_plain_attr
 from gradtape.functions.foreign_calls import admitted, looking_at_arguments
 from gradtape.functions.impure import tells, warn_frozen
 from gradtape.functions.special_methods import original
+from gradtape.functions.staging.progress import bar_call
 from gradtape.functions.staging.staged_values import Maybe, StagedItems, Undefined, staged_items
 from gradtape.ops.elementwise import cast
 from gradtape.trace.effects import active, refuse_in_trial, trying
@@ -100,7 +101,7 @@ def conv(callee: Any) -> Any:
         if isinstance(callee, BuiltinFunctionType):
             return _builtin(callee, tracer)
         if kind is type or (isinstance(callee, type) and kind.__call__ is type.__call__):  # (an abstract base class, too)
-            return _in_place_of(callee, OVERLOADS.get(callee) or _constructor(callee), tracer)
+            return bar_call(callee) or _in_place_of(callee, OVERLOADS.get(callee) or _constructor(callee), tracer)
         # `list.append(values, v)`: bound now, it is the method whose writes are announced
         if kind in UNBOUND:
             return lambda target, *args, **kwargs: conv(callee.__get__(target, type(target)))(*args, **kwargs)
@@ -140,6 +141,8 @@ def _function(callee: Any) -> Any:
     home = str(callee.__module__).partition(".")[0]
     if home == "gradtape":
         return library(callee)
+    if home == "tqdm" and (bar := bar_call(callee)) is not None:
+        return bar
     if tells(callee, tracer.external):
         return at_run_time(callee)
     warn_frozen(callee, tracer.external)

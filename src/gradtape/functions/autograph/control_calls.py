@@ -12,6 +12,7 @@ from typing import Any
 
 from gradtape.core.tensor import Tensor
 from gradtape.errors import InvalidArgumentError
+from gradtape.functions.at_run_time import at_run_time
 from gradtape.functions.autograph.raising import ending, raising
 from gradtape.functions.autograph.reading import in_, iterate, not_in, own_method, there
 from gradtape.functions.foreign_calls import own_iterator
@@ -30,6 +31,7 @@ from gradtape.functions.staging.branches import (
 )
 from gradtape.functions.staging.iterables import is_staged_iterable
 from gradtape.functions.staging.loops import stage_for, stage_while
+from gradtape.functions.staging.progress import Bar
 from gradtape.functions.staging.python_iterables import used_up
 from gradtape.functions.staging.python_kinds import is_singleton
 from gradtape.functions.staging.staged_builtins import assert_
@@ -105,6 +107,10 @@ def for_stmt(
 ) -> None:  # fmt: skip
     """`for item in iterated: body(item)`, while `extra_test()` holds after each item."""
     tracer = active()
+    if iterated.__class__ is Bar:
+        for_stmt(iterated.iterable, extra_test, iterated.moved_by(body), get_state, set_state, names, line)
+        at_run_time(iterated.close)()
+        return
     if tracer is None:
         items: Iterable[Any] = iterated
     elif is_staged_iterable(iterated := there(iterated)):

@@ -23,6 +23,9 @@ from gradtape.ops.create import constant
 from gradtape.trace.tracing import TracedList
 
 _MAKERS = frozenset({np.array, np.asarray, np.asanyarray, np.ascontiguousarray, np.asfortranarray})
+_OF_SHAPE: frozenset[Any] = frozenset(
+    {np.zeros, np.ones, np.empty, np.full}
+)  # whose shape, too, may be known only when the program runs
 _DISPATCHED = type(np.sum)
 _JOINERS = (np.r_, np.c_)
 
@@ -46,8 +49,10 @@ class ListArgument(list[Any]):
 
 def numpy_call(callee: Any) -> Any:
     """What to call instead of a function of NumPy; itself if that makes no difference."""
-    if callee.__class__ is _DISPATCHED or callee is np.full:
-        return partial(_filled if callee is np.full else _asked, callee)
+    if callee in _OF_SHAPE:
+        return partial(_filled, callee)
+    if callee.__class__ is _DISPATCHED:
+        return partial(_asked, callee)
     if isinstance(callee, np.ufunc):
         return partial(_elementwise, callee)
     if isinstance(callee, BuiltinFunctionType):
@@ -121,9 +126,12 @@ def _made(callee: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def _filled(callee: Any, *args: Any, **kwargs: Any) -> Any:
-    value = args[1] if len(args) > 1 else kwargs.get("fill_value")
-    inside = _traced([value])
-    return callee(*args, **kwargs) if inside is None else callee(*args, **{"like": _asking(inside), **kwargs})
+    # the shape, or what fills it; a dtype is no part of the program
+    inside = _traced([*args, *kwargs.values()])
+    if inside is None:
+        return callee(*args, **kwargs)
+    like = _asking(kwargs.pop("like", inside))  # asked without NumPy, which wants to know a shape before it asks
+    return like.__array_function__(callee, (type(like),), args, kwargs)
 
 
 def _tensor(values: Any, dtype: Any = None, among: Any = None) -> Any:

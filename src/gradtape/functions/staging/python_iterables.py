@@ -18,6 +18,7 @@ from gradtape.errors import InvalidArgumentError
 from gradtape.functions.foreign_calls import own_iterator
 from gradtape.functions.outside_arrays import OutsideArray
 from gradtape.functions.staging.iterables import Enumerate, PulledIterable, Range, Reversed, StagedIterable, TensorRows, Zip
+from gradtape.functions.staging.progress import Bar
 from gradtape.functions.staging.staged_builtins import Fixed
 from gradtape.functions.staging.staged_values import staged_items
 from gradtape.ops.shape import stack
@@ -88,6 +89,8 @@ def python_enumerate(iterable: Any, start: Any = 0) -> Any:
     """`enumerate(iterable, start)`."""
     if isinstance(iterable, PulledIterable):
         return iterable.numbered(start)
+    if isinstance(iterable, Bar):
+        return iterable.over(lambda items: python_enumerate(items, start))
     numbered = PythonEnumerate(iterable, start)
     numbered.parts, numbered.start = (iterable,), start
     return own_iterator(numbered)

@@ -42,7 +42,12 @@ def checked_pairs(grads_and_vars: Iterable[tuple[Any, Any]], optimizer: str) -> 
             raise ValueError(f"{optimizer}: {pair!r} is not a pair (gradient, variable); give zip(gradients, variables)")
         gradient, variable = pair[0], unwrapped(pair[1])
         if not isinstance(variable, Variable):
-            raise ValueError(f"{optimizer}: {variable!r} is not a Variable; give pairs (gradient, variable)")
+            cure = (
+                "they are the other way around: zip(gradients, variables)"
+                if isinstance(gradient, Variable)
+                else "give pairs (gradient, variable)"
+            )
+            raise ValueError(f"{optimizer}: {variable!r} is not a Variable; {cure}")
         if gradient is None:
             missing.append(variable.name)
         else:
