@@ -35,6 +35,8 @@ class BatchStream(StepStream):
 class Batched(Step):
     """So many elements together, with a leading axis."""
 
+    rearranges = True
+
     def __init__(self, source: Stage, size: int, drop_remainder: bool) -> None:
         super().__init__(source)
         self.size, self.drop = size, drop_remainder

@@ -1,12 +1,14 @@
 """Datasets in traced loops: `for x in dataset` of a function is a loop of the program that asks Python for each element.
 
 A pass is opened when the program comes to the loop. Asking is an effect of the program, so it happens once for each turn and in
-order, whatever is differentiated. A pass that a failing program leaves behind is closed with the next ones of its loop.
+order, whatever is differentiated. Elements that no code of the user's makes are handed out in blocks, through which machine
+code goes by itself; others one by one, as reading ahead could be seen. A pass that a failing program leaves behind is closed
+with the next ones of its loop.
 """
 
 from __future__ import annotations
 
-import itertools
+from collections import deque
 from collections.abc import Callable
 from threading import Lock
 from typing import Any
@@ -17,66 +19,116 @@ from gradtape.core.dispatch import convert
 from gradtape.data.data_iterators import tensor_specs
 from gradtape.data.elements import Leaves
 from gradtape.data.streams import Stage, Stream
+from gradtape.errors import InvalidArgumentError
 from gradtape.functions.staging.iterables import Puller
 from gradtape.ir.types import TensorSpec
-from gradtape.tape.python_functions import numpy_function
+from gradtape.ops.python_calls import PULL_ITEM, PULL_MORE
+from gradtape.tape.python_functions import in_program, numpy_function
 
 _LEFT_OPEN = 8  # passes of one loop that did not come to their end, at most
+_BLOCK = 1 << 15  # bytes of a block, at most
+
+
+class Pass:
+    """One pass, and the words by which the program finds its current element (`ops/python_calls.py`)."""
+
+    def __init__(self, stream: Stream, specs: list[TensorSpec], count: int) -> None:
+        self.stream, self.specs, self.count = stream, specs, count
+        self.words = np.zeros(2 + len(specs), np.int64)
+        self.rows: Leaves = ()
+        self.fixed = all(spec.shape.is_fully_defined() for spec in specs)
+        if self.fixed and count == 1:
+            self._let([np.zeros((1, *spec.shape), spec.dtype.dtype) for spec in specs], 0)
+
+    def _let(self, rows: Any, count: int) -> None:
+        self.rows = rows
+        self.words[:] = [0, count, *[leaf.ctypes.data for leaf in rows]]
+
+    def advance(self) -> None:
+        """To the next element; StopIteration if there is none."""
+        words = self.words
+        if words[0] + 1 < words[1]:
+            words[0] += 1
+        elif self.count > 1:
+            block = self.stream.block(self.count)
+            self._let([np.ascontiguousarray(leaf) for leaf in block], len(block[0]))
+        elif self.fixed:
+            for spec, row, leaf in zip(self.specs, self.rows, next(self.stream), strict=True):
+                if row.shape[1:] != leaf.shape:
+                    raise InvalidArgumentError(f"an element has the shape {leaf.shape}, its dataset says {spec.shape}")
+                row[0] = leaf
+            words[1] = 1
+        else:
+            # sizes that only the element knows: it is asked for
+            self.rows = tuple([np.asarray(leaf)[None] for leaf in next(self.stream)])
+
+    def current(self) -> Leaves:
+        """Copies: what they are copies of is overwritten by the next."""
+        return tuple([np.array(leaf[self.words[0]])[()] for leaf in self.rows])
 
 
 class LoopSource(Puller):
-    """The passes of one loop of a program: opened, asked and closed by number."""
+    """The passes of one loop of a program: opened, asked and closed by the address of their words."""
 
     def __init__(self, stage: Stage, wrap: Callable[[Any], Any]) -> None:
         self.stage, self.wrap = stage, wrap
         self.specs = tensor_specs(stage.structure)
-        self.passes: dict[int, Stream] = {}
-        self.elements: dict[int, Leaves] = {}
-        self.numbers, self.lock = itertools.count(), Lock()
+        self.count = self._elements_of_a_block()
+        self.passes: dict[int, Pass] = {}
+        self.left: deque[Pass] = deque(maxlen=64)  # whoever still reads the words of one finds them
+        self.lock = Lock()
         # where the program opens a pass
         self.handle = numpy_function(self._open, [], TensorSpec((), "int64"))
 
+    def _elements_of_a_block(self) -> int:
+        fixed = all(spec.shape.is_fully_defined() and spec.dtype.dtype.kind != "O" for spec in self.specs)
+        if not fixed or not self.stage.unseen():
+            return 1
+        size = sum(spec.shape.num_elements() * spec.dtype.dtype.itemsize for spec in self.specs)
+        return max(1, _BLOCK // max(size, 1))
+
     def more(self, going: Any) -> Any:
         """Whether there is another element, which is then the current one; without `going`, the pass is closed."""
-        return numpy_function(self._advance, [self.handle, convert(going)], TensorSpec((), "bool"))
+        (flag,) = in_program(PULL_MORE, (self.handle, convert(going)), self._advance, (TensorSpec((), "bool"),))
+        return flag
 
     def item(self) -> Any:
         """The current element."""
-        return self.stage.structure.pack(tuple(numpy_function(self._current, [self.handle], self.specs)))
+        return self.stage.structure.pack(in_program(PULL_ITEM, (self.handle,), self._current, tuple(self.specs)))
 
     # -- when the program runs -----------------------------------------------------------------------------------------
 
     def _open(self) -> Any:
-        number = next(self.numbers)
         with self.lock:
             left = [self.passes.pop(old) for old in list(self.passes)[: len(self.passes) - _LEFT_OPEN]]
-        for stream in left:
-            stream.close()
-        stream = self.stage.open()
+        for old in left:
+            old.words[1] = 0
+            old.stream.close()
+        self.left += left
+        opened = Pass(self.stage.open(), self.specs, self.count)
+        handle = opened.words.ctypes.data
         with self.lock:
-            self.passes[number] = stream
-        return np.int64(number)
+            self.passes[handle] = opened
+        return np.int64(handle)
 
     def _advance(self, handle: Any, going: Any) -> Any:
-        number = int(handle)
         try:
             if going:
-                self.elements[number] = next(self.passes[number])
-                return np.True_
+                self.passes[handle].advance()
+                return (np.True_,)
         except StopIteration:
             pass
         except BaseException:
-            self._close(number)
+            self._close(handle)
             raise
-        self._close(number)
-        return np.False_
+        self._close(handle)
+        return (np.False_,)
 
-    def _current(self, handle: Any) -> list[Any]:
-        return list(self.elements.pop(int(handle)))
+    def _current(self, handle: Any) -> Leaves:
+        return self.passes[handle].current()
 
-    def _close(self, number: int) -> None:
+    def _close(self, handle: Any) -> None:
         with self.lock:
-            stream = self.passes.pop(number, None)
-        self.elements.pop(number, None)
-        if stream is not None:
-            stream.close()
+            ended = self.passes.pop(handle, None)
+        if ended is not None:
+            ended.stream.close()

@@ -44,6 +44,8 @@ class TakenStream(StepStream):
 class Taken(Step):
     """The first elements; all if the number is negative."""
 
+    rearranges = True
+
     def __init__(self, source: Stage, count: int) -> None:
         super().__init__(source)
         self.count = count
@@ -92,6 +94,8 @@ class SkippedStream(StepStream):
 
 class Skipped(Step):
     """Without the first elements; without any if the number is negative."""
+
+    rearranges = True
 
     def __init__(self, source: Stage, count: int) -> None:
         super().__init__(source)
@@ -174,6 +178,8 @@ class RepeatedStream(Stream):
 class Repeated(Step):
     """So many passes, or passes without end."""
 
+    rearranges = True
+
     def __init__(self, source: Stage, times: int | None) -> None:
         super().__init__(source)
         self.times = times
@@ -212,6 +218,8 @@ class ChainedStream(RepeatedStream):
 class Chained(Stage):
     """The elements of one dataset, then those of another."""
 
+    rearranges = True
+
     def __init__(self, first: Stage, second: Stage) -> None:
         self.parents = (first, second)
 
@@ -249,6 +257,8 @@ class ZippedStream(Stream):
 
 class Zipped(Stage):
     """Corresponding elements of several datasets, in a structure around them."""
+
+    rearranges = True
 
     def __init__(self, stages: list[Stage], pack: Callable[[list[Any]], Any]) -> None:
         self.parents, self.pack = tuple(stages), pack
@@ -292,6 +302,8 @@ class NumberedStream(StepStream):
 
 class Counted(Step):
     """`enumerate`."""
+
+    rearranges = True
 
     def __init__(self, source: Stage, start: int) -> None:
         super().__init__(source)

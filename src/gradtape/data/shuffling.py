@@ -150,6 +150,8 @@ class GatheredShuffleStream(Stream):
 class Shuffled(Step):
     """Elements in random order."""
 
+    rearranges = True
+
     def __init__(self, source: Stage, size: int, generator: Callable[[], np.random.Generator]) -> None:
         super().__init__(source)
         self.size, self.generator = size, generator

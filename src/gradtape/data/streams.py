@@ -58,6 +58,7 @@ class Stage(NestedStage):
     """One step of a pipeline, with all that lead to it."""
 
     parents: tuple[Stage, ...] = ()
+    rearranges = False  # elements of its parents, and runs no code of the user's
 
     @functools.cached_property
     def structure(self) -> ElementStructure:  # type: ignore[override]  # asked for late: a function's result needs tracing
@@ -72,6 +73,10 @@ class Stage(NestedStage):
     def cardinality(self) -> int:
         """How many elements a pass has: a number, INFINITE or UNKNOWN."""
         return UNKNOWN
+
+    def unseen(self) -> bool:
+        """Whether elements can be read before they are asked for without anybody's noticing."""
+        return self.rows() is not None or (self.rearranges and all(stage.unseen() for stage in self.parents))
 
     # Where elements can be had by their numbers, shuffling moves numbers and batching gathers rows.
     def rows(self) -> int | None:

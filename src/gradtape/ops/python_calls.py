@@ -94,6 +94,23 @@ NUMPY_FUNCTION = Op(
 )  # fmt: skip
 
 
+def _pulled(*xs: Any, func: Callable[..., Any], dtypes: tuple[Any, ...]) -> Any:
+    return func(*xs)
+
+
+# A loop over what Python gives item by item. The first operand is the address of words: the number of the current item in the
+# block of items at hand, how many that block has, and for each leaf of an item the address of its rows. Machine code goes
+# through a block by itself and asks `func` where it ends.
+PULL_MORE = Op(
+    "pull_more", "nondiff", ("*xs",), _pulled, _numpy_spec, batch=batching.looped, outputs=0, effect=True,
+    reason="it says whether there is another item",
+)  # fmt: skip
+PULL_ITEM = Op(
+    "pull_item", "nondiff", ("*xs",), _pulled, _numpy_spec, batch=batching.looped, outputs=0, effect=True,
+    reason="items of a dataset come from outside of the tape",
+)  # fmt: skip
+
+
 PY_FUNCTION = Op(
     "py_function", "general", ("*xs",), _python_impl, _numpy_spec, batch=batching.looped, outputs=0, effect=True, vjp=_refused,
     jvp=_refused,

@@ -44,11 +44,11 @@ def py_function(
     if TRACING.get() is None:
         return typed_outputs(func(*values), Tout)
     dtypes = () if Tout is None else tuple(Tout) if isinstance(Tout, (list, tuple)) else (Tout,)
-    outputs = _in_program(PY_FUNCTION, values, func, dtypes)
+    outputs = in_program(PY_FUNCTION, values, func, dtypes)
     return list(outputs) if Tout is None or isinstance(Tout, (list, tuple)) else outputs[0]
 
 
-def _in_program(op: Op, values: tuple[Any, ...], func: Callable[..., Any], dtypes: tuple[Any, ...]) -> tuple[Any, ...]:
+def in_program(op: Op, values: tuple[Any, ...], func: Callable[..., Any], dtypes: tuple[Any, ...]) -> tuple[Any, ...]:
     """The operation of a program, if one is being traced: it runs with the program, not while tracing."""
     attrs = {"func": func, "dtypes": dtypes}
     if (trace := TRACING.get()) is not None and not any(x.wraps for x in values):
@@ -81,7 +81,7 @@ def numpy_function(
     several = isinstance(Tout, (list, tuple))
     dtypes = tuple(Tout) if isinstance(Tout, (list, tuple)) else (Tout,)
     values = tuple(convert(x) for x in (() if inp is None else inp))
-    outputs = _in_program(NUMPY_FUNCTION, values, func, dtypes)
+    outputs = in_program(NUMPY_FUNCTION, values, func, dtypes)
     return list(outputs) if several else outputs[0]
 
 

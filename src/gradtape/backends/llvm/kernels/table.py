@@ -16,6 +16,7 @@ from gradtape.backends.llvm.kernels import (
     native_lists,
     picking,
     pooling,
+    pulling_code,
     rank_calls,
     reads,
     region_code,
@@ -34,7 +35,7 @@ from gradtape.backends.llvm.runtime import callbacks
 FAMILIES = (
     formulas, integers, element_code, index_maps, reads, flat_places, writes, join_nests, joining, fold_table, running, picking,
     pooling, rank_calls, convolution, product_code, systems, run_time_sizes, value_checks, list_ops, region_code,
-    complex_parts, turning,
+    complex_parts, turning, pulling_code,
 )  # fmt: skip
 LOWERINGS = Lowerings(*(family.LOWERINGS for family in FAMILIES))
 TABLES = Tables(
