@@ -1,5 +1,6 @@
 """`fit` with steps of the user's own, and what feeds it: each source trains to the same losses, nothing is left unread."""
 
+import contextlib
 from typing import Any
 
 import numpy as np
@@ -166,3 +167,18 @@ def test_a_model_of_a_strategy_is_not_trained_on_each_rank_apart(monkeypatch: py
     monkeypatch.setattr(trainer_base, "MirroredVariable", gt.Variable)
     with pytest.raises(gt.errors.FailedPreconditionError, match=r"strategy of 2 ranks.* strategy\.run"):
         model.make_train_function(force=True)
+
+
+@pytest.mark.parametrize("steps", [None, 4])
+def test_the_end_of_data_of_unknown_length_is_no_interruption(steps: int | None) -> None:
+    """Warnings are errors here. Where more was asked for than there is, it is one."""
+    x = np.arange(12.0, dtype="float32").reshape(6, 2)
+    dataset = gt.data.Dataset.from_tensor_slices((x, x[:, :1])).filter(lambda x, y: y[0] < 100.0).batch(2)
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    told = pytest.warns(UserWarning, match="ran out of data") if steps else contextlib.nullcontext()
+    with told:
+        losses = model.fit(dataset, epochs=1 if steps else 3, steps_per_epoch=steps, verbose=0).history["loss"]
+    assert len(losses) == (1 if steps else 3)
+    model.evaluate(dataset, verbose=0)
+    assert model.predict(dataset.map(lambda x, y: x), verbose=0).shape == (6, 1)

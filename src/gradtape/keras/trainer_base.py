@@ -160,6 +160,8 @@ class GradtapeTrainer(base_trainer.Trainer):
             x=adapted(x, y, sample_weight, class_weight), y=y, sample_weight=sample_weight, batch_size=batch_size,
             steps_per_epoch=steps, shuffle=shuffle, class_weight=class_weight, steps_per_execution=self.steps_per_execution,
         )  # fmt: skip
+        if steps is None:  # nobody said how much there is: an end is no interruption, though Keras warns of it
+            batches._interrupted_warning = lambda: None
         adapter, self._last_size = batches.data_adapter, 0
         with contextlib.suppress(NotImplementedError):  # a generator's does not even say that it does not know
             self._last_size = (adapter.has_partial_batch and adapter.partial_batch_size) or 0
