@@ -119,13 +119,51 @@ def infer_by_probing(op: Any, types: Sequence[Any], attrs: Mapping[str, Any]) ->
 
     Also the equations between dimensions it relies on. Raises what the rule raises, in the program's own dimensions.
     """
-    for thing in types:
-        for _ in dims_in(thing):
-            return _remembered(_Question(op, types, attrs))
-    for thing in attrs.values():
-        for _ in dims_in(thing):
-            return _remembered(_Question(op, types, attrs))
-    return op.infer(*types, **attrs), ()
+    dims = list(dict.fromkeys(dims_in(tuple(types))))
+    asked = list(dict.fromkeys(dims_in(tuple(attrs.values()))))
+    if not dims and not asked:
+        return op.infer(*types, **attrs), ()
+    if not asked and len(dims) <= len(_ANY):
+        # whatever holds for independent sizes holds for these: n and max(n-1, 0) are asked for as two of any size
+        answer = _in_general(_Question(op, _replaced(types, dict(zip(dims, _ANY, strict=False))), attrs))
+        if answer is not None:
+            return substitute(answer, dict(zip(map(str, _ANY), dims, strict=False))), ()
+    return _renamed(op, types, attrs, [*dims, *asked])
+
+
+_ANY = tuple(symbol(f"any{i}") for i in range(8))
+
+
+def _replaced(types: Iterable[Any], sizes: Mapping[Size, Size]) -> tuple[Any, ...]:
+    """Types with other sizes in the places of whole ones."""
+    return tuple(ListSpec(*_replaced([t.item], sizes)) if t.__class__ is ListSpec else with_sizes(t, sizes) for t in types)
+
+
+@lru_cache(maxsize=2048)
+def _in_general(question: _Question) -> Any:
+    """The answer for sizes that have nothing to do with one another; None if the rule refuses some or the form is not found."""
+    probe = _Probe(question.op, question.types, question.attrs)
+    if not probe.works():
+        return None
+    answer = probe.recognised()
+    listed = answer if isinstance(answer, tuple) else (answer,)
+    return None if any(size is None for type in listed for size in _shape(type)) else answer
+
+
+def _renamed(
+    op: Any, types: Sequence[Any], attrs: Mapping[str, Any], dims: Iterable[Dim]
+) -> tuple[Any, tuple[Constraint, ...]]:
+    """The answer by way of the one for symbols of standard names: programs differ in names, questions hardly."""
+    names = dict.fromkeys(name for dim in dims for name in sorted(dim.symbols))
+    env = {name: symbol(f"size{i}") for i, name in enumerate(names)}
+    back = {str(stand_in): symbol(name) for name, stand_in in env.items()}
+    attributes = {key: substitute(value, env) for key, value in attrs.items()}
+    try:
+        answer, constraints = _remembered(_Question(op, [substitute(thing, env) for thing in types], attributes))
+    except Exception:
+        _Probe(op, types, attrs).answer()  # raises the same in the program's own names
+        raise
+    return substitute(answer, back), tuple(Constraint(*substitute(tuple(c), back)) for c in constraints)
 
 
 class _Question:
@@ -238,7 +276,7 @@ class _Probe:
             self.range = _RANGES[0]
             constraints = self._equations() or self._raise()
             self._assume(constraints)
-        return self._recognised(), constraints
+        return self.recognised(), constraints
 
     def _raise(self) -> NoReturn:
         """The rule's own error, with the program's dimensions in the place of the probe's numbers."""
@@ -324,7 +362,7 @@ class _Probe:
 
     # recognising results
 
-    def _recognised(self) -> Any:
+    def recognised(self) -> Any:
         # enough points that no wrong form agrees with all of them
         count = 8 + len(self.names) * 2
         first, *others = [(env, self.run(env)) for env in self.large(count) if self._accepts(env)]

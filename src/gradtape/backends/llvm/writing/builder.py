@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import wraps
+from types import CodeType
 from typing import Annotated, Any, Concatenate, Generic, ParamSpec, TypeVar, cast, get_args, get_type_hints, overload
 
 from gradtape.backends.llvm.writing.algebra import I8, I32, I64, Flag, Integer, Kind, Register, Whole
@@ -311,13 +312,22 @@ class Signature:
     @staticmethod
     def of(body: Callable[..., Any]) -> Signature:
         """That of a Python function whose first parameter is the builder."""
-        # the annotations of the Python function are the types of the native one: said once, and checked by mypy too
-        hints = get_type_hints(body, include_extras=True)
-        result = _kind(hints.pop("return"))
-        return Signature(result, {name: _kind(hint) for name, hint in list(hints.items())[1:]})
+        key = body.__module__, body.__code__
+        signature = _SIGNATURES.get(key)
+        if signature is None:
+            # the annotations of the Python function are the types of the native one: said once, and checked by mypy too
+            hints = get_type_hints(body, include_extras=True)
+            result = _kind(hints.pop("return"))
+            signature = Signature(result, {name: _kind(hint) for name, hint in list(hints.items())[1:]})
+            _SIGNATURES[key] = signature
+        return signature
 
     def __str__(self) -> str:
         return f"{self.result.type} ({', '.join(kind.type for kind in self.params.values())})"
+
+
+# Reading annotations takes 0.3 ms, and a program calls dozens of routines. By code: a closure is made anew for each program.
+_SIGNATURES: dict[tuple[str, CodeType], Signature] = {}
 
 
 def _kind(hint: Any) -> Kind[Any]:
