@@ -43,7 +43,8 @@ test-keras: $(STAMP) ## Keras's own tests on gradtape, from the installed packag
 # (`.github/workflows/ci.yml` runs everything on each.) One target for each, so that `make -j` runs them together.
 OTHERS := tests/autograph tests/frontend tests/function tests/backends tests/tape/test_memory.py tests/tape/test_updates.py \
 	$(patsubst %,--ignore=tests/function/test_%.py,memory_limit open_batches unknown_sizes watched_homes) \
-	$(patsubst %,--ignore=tests/backends/test_native_%.py,bounds joins length math products programs reductions)
+	$(patsubst %,--ignore=tests/backends/test_native_%.py,bounds complex fuzz gemm guards joins length math ops places products programs reductions) \
+	$(patsubst %,--ignore=tests/backends/test_%.py,bufferize column_loops gathered_writes grouping schedule)
 VERSIONS = $(if $(filter test-others,$(MAKECMDGOALS)),$(filter-out $(shell bash .ci/pythons of $(PYTHON)),$(shell bash .ci/pythons)))
 # One of them has the oldest Keras that gradtape runs; `make test` has the newest.
 WITH_KERAS = $(if $(filter 3.12,$*),$1)

@@ -89,3 +89,55 @@ def test_a_gradient_past_it_is_none_as_in_eager_code() -> None:
         tape.watch(X)
         y = f(X)
     assert tape.gradient(y, X) is None
+
+
+def squared(t: Any) -> Any:
+    return gt.py_function(lambda v: v * v, [t], gt.float32)
+
+
+@pytest.mark.parametrize("jit", [True, False], ids=["native", "interpreted"])
+@pytest.mark.parametrize("name", [*GO_ON, "identity"])
+def test_derivatives_of_python_code_of_any_rank(name: str, jit: bool) -> None:
+    function: Any = {**GO_ON, "identity": lambda y: y}[name]
+
+    def f(x: Any) -> Any:
+        return function(squared(x))
+
+    for value in (gt.constant([1.0, 2.0]), gt.constant(3.0), gt.ones([4, 3, 2])):
+        answers = []
+        for call in (f, gt.function(f, jit_compile=jit)):
+            with gt.GradientTape() as tape:
+                tape.watch(value)
+                y = call(value)
+            answers += [(y, tape.gradient(y, value, unconnected_gradients="zero"))]
+        for expected, actual in zip(*answers, strict=True):
+            np.testing.assert_allclose(actual, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("jit", [True, False], ids=["native", "interpreted"])
+@pytest.mark.parametrize("name", ASK)
+def test_ensure_shape_says_the_rank(name: str, jit: bool) -> None:
+    def f(x: Any) -> Any:
+        return ASK[name](gt.ensure_shape(squared(x), [None]))
+
+    call, answers = gt.function(f, jit_compile=jit), []
+    for value in (X, gt.constant([3.0, 1.0, 2.0])):
+        for way in (f, call):
+            with gt.GradientTape() as tape:
+                tape.watch(value)
+                y = way(value)
+            slope = tape.gradient(y, value, unconnected_gradients="zero") if y.dtype.is_floating else 0.0
+            answers += [(np.asarray(y), np.asarray(slope))]
+        np.testing.assert_allclose(answers[-1][0], answers[-2][0], rtol=1e-6)
+        np.testing.assert_allclose(answers[-1][1], answers[-2][1], rtol=1e-6)
+    with pytest.raises(ValueError, match=r"returned the shape \(2, 1\), Tout says \(None,\)"):
+        call(gt.ones([2, 1]))
+
+
+def test_a_shape_that_was_said_and_does_not_come_is_an_error() -> None:
+    def f(x: Any) -> Any:
+        return gt.py_function(lambda v: v * 2.0, [x], gt.TensorSpec([3], gt.float32)) + 1.0
+
+    for call in (f, gt.function(f), gt.function(f, jit_compile=False)):
+        with pytest.raises(gt.errors.InvalidArgumentError, match=r"returned the shape \(2,\), Tout says \(3,\)"):
+            call(X)

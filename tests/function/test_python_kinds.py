@@ -168,6 +168,7 @@ MEETINGS = (
     "t == k", "gt.concat([t, [k]], 0)", "gt.constant(k, gt.complex128)",
     "gt.cast(k, 'complex128')", "gt.reshape(k, [1])", "gt.zeros([2]) + gt.cast(k, 'float32')",
 )  # fmt: skip
+DIVISIONS = ("t / k", "gt.divide(t, k)", "gt.math.divide_no_nan(t, k)", "np.divide(t, k)")
 
 
 @pytest.mark.parametrize("dtype", TENSORS)
@@ -175,6 +176,7 @@ MEETINGS = (
 def test_a_number_that_a_branch_decides_takes_the_dtype_of_python_numbers(dtype, kind, tmp_path):
     first, second = NUMBERS.get(kind, (1j, 2.0 + 1j)) if (kind, dtype) != ("negative", "uint8") else (5, 2)
     meetings = [m for m in MEETINGS if kind != "complex" or not ("float32" in m or "concat" in m)]
+    meetings += DIVISIONS if kind not in ("flags", "complex") else ()  # of numbers that are not 0
     decided = f"k = {second}\n    if x[0] > 0.0:\n        k = {first}"
     lines = ",\n        ".join(meetings)
     source = f"import numpy as np\ndef f(x):\n    t = {TENSORS[dtype]}\n    {decided}\n    return [\n        {lines},\n    ]\n"

@@ -105,6 +105,8 @@ def match(pattern: Any, type: Any, env: dict[str, Size]) -> None:
     if isinstance(pattern, ListSpec):
         match(pattern.item, type.item, env)
         return
+    if pattern.shape.rank is None:  # what Python gives back may have any shape: it names no size
+        return
     for own, other in zip(pattern.shape, type.shape, strict=True):
         # only a size that is a symbol alone: n + 1 tells n too, but what introduces a symbol is always alone (`ir/sizes.py`)
         if isinstance(own, Dim) and own.name is not None:

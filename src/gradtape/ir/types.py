@@ -145,7 +145,8 @@ class _UnknownShape(TensorShape):
     def _refuse(self, *args: Any) -> Any:
         raise InvalidArgumentError(
             "the rank of this tensor is not known while the function is traced; say it where the tensor is made: "
-            "gt.numpy_function(..., Tout=gt.TensorSpec([None, 3], gt.float32)) for any number of rows of 3"
+            "gt.numpy_function(..., Tout=gt.TensorSpec([None, 3], gt.float32)) for any number of rows of 3, or of the tensor: "
+            "t = gt.ensure_shape(t, [None, 3])"
         )
 
     __iter__ = __len__ = __getitem__ = _refuse

@@ -19,9 +19,10 @@ from gradtape.core.tensor import Readable, Tensor
 from gradtape.core.typing import Array, Axes, Integers, TensorLike
 from gradtape.dtypes import DTypeLike, as_dtype, float32
 from gradtape.errors import InvalidArgumentError
-from gradtape.ir.types import TensorShape
+from gradtape.ir.types import TensorShape, TensorSpec
 from gradtape.ops.create import static_shape
 from gradtape.ops.elementwise import divide, quotient_dtype, quotients
+from gradtape.ops.python_calls import PY_FUNCTION
 from gradtape.ops.sampling import away, integers, normal, positive, spread
 from gradtape.ops.select import floordiv, mod
 
@@ -386,6 +387,8 @@ def ensure_shape(x: TensorLike, shape: Iterable[int | None] | None, name: str | 
     """
     x = convert(x)
     wanted = shape if isinstance(shape, TensorShape) else TensorShape(shape)
+    if x.shape.rank is None:  # only a program has such: what Python gave back, which is looked at when it has come
+        return apply(PY_FUNCTION, x, func=lambda t: t, dtypes=(TensorSpec(wanted, x.dtype),))[0]
     if not TensorShape(x.shape).is_compatible_with(wanted):
         raise InvalidArgumentError(f"ensure_shape: shape {tuple(x.shape)} is not compatible with {wanted}")
     return twin(x)

@@ -123,11 +123,12 @@ def _divide_impl(x: Array, y: Array) -> Array:
 def quotients(x: TensorLike, y: TensorLike) -> tuple[Tensor, ...]:
     """The operands of a division. An integer tensor is converted before it meets a Python integer, which may not fit it."""
     tensors = [v if isinstance(v, Tensor) else plain(v) for v in (x, y)]
-    numbers = [v.__class__ is int for v in tensors]
-    if any(numbers):
-        tensors = [
-            cast(v, quotient_dtype(v.dtype)) if isinstance(v, Tensor) and not getattr(v, "weak", False) else v for v in tensors
-        ]
+    weak = [getattr(v, "weak", not isinstance(v, Tensor)) for v in tensors]  # a Python number, or one of a program
+    if any(
+        v.__class__ is int or (number and isinstance(v, Tensor) and v.dtype.is_integer)
+        for v, number in zip(tensors, weak, strict=True)
+    ):
+        tensors = [v if number else cast(v, quotient_dtype(v.dtype)) for v, number in zip(tensors, weak, strict=True)]
     return promote(*tensors)
 
 

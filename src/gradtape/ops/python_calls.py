@@ -58,9 +58,17 @@ def typed_outputs(result: TensorLike | Sequence[TensorLike], Tout: TypesOut) -> 
     return _as_type(result, Tout)
 
 
-def _as_type(value: TensorLike, dtype: TypeOut) -> Any:
-    wanted = dtype.dtype if isinstance(dtype, TensorSpec) else dtype
-    return cast(convert(value, hint=wanted), wanted)
+def _as_type(value: TensorLike, wanted: TypeOut) -> Any:
+    if not isinstance(wanted, TensorSpec):
+        return cast(convert(value, hint=wanted), wanted)
+    tensor = cast(convert(value, hint=wanted.dtype), wanted.dtype)
+    _check_shape(tensor.shape, wanted)
+    return tensor
+
+
+def _check_shape(shape: Sequence[int], wanted: TensorSpec) -> None:
+    if not wanted.shape.is_compatible_with(shape):
+        raise InvalidArgumentError(f"the Python function returned the shape {tuple(shape)}, Tout says {wanted.shape}")
 
 
 def _numpy_impl(*xs: Any, func: Callable[..., Any], dtypes: tuple[Any, ...]) -> Any:
@@ -78,8 +86,8 @@ def _as_array(value: ArrayLike, wanted: TypeOut) -> Any:
     same = tuple.__eq__(wanted.shape, shape) and wanted.shape.rank is not None
     if same and not shape and isinstance(value, np.generic) and value.dtype is dtype:
         return value
-    if not same and not wanted.shape.is_compatible_with(shape):
-        raise InvalidArgumentError(f"numpy_function: the function returned the shape {shape}, Tout says {wanted.shape}")
+    if not same:
+        _check_shape(shape, wanted)
     return np.asarray(value).astype(dtype)[()]
 
 

@@ -62,8 +62,9 @@ class Typing:
     def _asked(self, op: Op, types: list[Any], attrs: Mapping[str, Any]) -> Any:
         try:
             if any([isinstance(t, TensorSpec) and t.shape is UNKNOWN for t in types]):  # noqa: C419  (quicker than a generator)
-                return _infer_without_rank(op, types, attrs)
-            inferred, constraints = infer_by_probing(op, types, attrs)
+                inferred, constraints = _infer_without_rank(op, types, attrs), ()
+            else:
+                inferred, constraints = infer_by_probing(op, types, attrs)
         except (IndexError, ValueError) as error:  # NumPy's own, which an eager call explains too
             raise explained(op, types, attrs, error) from None
         for constraint in constraints:

@@ -215,6 +215,7 @@ def _opened(values: list[Any]) -> list[Any]:
     return values if items is None else [StagedItems(items, len(values))]
 
 
+QUOTIENTS = frozenset({"divide", "truediv", "divide_no_nan"})
 # the kinds of tensors, as NumPy has them, that a Python number takes the dtype of
 DECIDING: dict[type, str] = {bool: "biufcV", int: "iufcV", float: "fcV", complex: "fcV"}
 
@@ -234,6 +235,8 @@ def numbers_given(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> t
         return args, kwargs
     strong = [p.dtype for p in parts if isinstance(p, (Tensor, np.ndarray)) and not isinstance(p, WeakTensor)]
     kinds = {as_dtype(dtype).dtype.kind for dtype in strong}
+    if kinds and name in QUOTIENTS:  # they convert the tensor, before it meets the number
+        return args, kwargs
 
     def given(value: Any, listed: bool = False) -> Any:
         if isinstance(value, WeakTensor):
