@@ -22,7 +22,6 @@ from gradtape.errors import InvalidArgumentError
 from gradtape.ir.types import TensorShape, TensorSpec
 from gradtape.ops.create import static_shape
 from gradtape.ops.elementwise import divide, quotient_dtype, quotients
-from gradtape.ops.python_calls import PY_FUNCTION
 from gradtape.ops.sampling import away, integers, normal, positive, spread
 from gradtape.ops.select import floordiv, mod
 
@@ -388,6 +387,8 @@ def ensure_shape(x: TensorLike, shape: Iterable[int | None] | None, name: str | 
     x = convert(x)
     wanted = shape if isinstance(shape, TensorShape) else TensorShape(shape)
     if x.shape.rank is None:  # only a program has such: what Python gave back, which is looked at when it has come
+        from gradtape.ops.python_calls import PY_FUNCTION  # such a program has loaded it
+
         return apply(PY_FUNCTION, x, func=lambda t: t, dtypes=(TensorSpec(wanted, x.dtype),))[0]
     if not TensorShape(x.shape).is_compatible_with(wanted):
         raise InvalidArgumentError(f"ensure_shape: shape {tuple(x.shape)} is not compatible with {wanted}")

@@ -62,7 +62,8 @@ class Typing:
     def _asked(self, op: Op, types: list[Any], attrs: Mapping[str, Any]) -> Any:
         try:
             if any([isinstance(t, TensorSpec) and t.shape is UNKNOWN for t in types]):  # noqa: C419  (quicker than a generator)
-                inferred, constraints = _infer_without_rank(op, types, attrs), ()
+                constraints: tuple[Constraint, ...] = ()
+                inferred = _infer_without_rank(op, types, attrs)
             else:
                 inferred, constraints = infer_by_probing(op, types, attrs)
         except (IndexError, ValueError) as error:  # NumPy's own, which an eager call explains too
