@@ -422,6 +422,90 @@ def kinds(steps: int) -> Any:
     return answers + [strategy.run(f).numpy().tolist() for f in (accumulated, gt.function(accumulated))]
 
 
+STEPS = {
+    "summed": lambda a, b, x: (a + ranks.all_reduce(x * x), b),
+    "summed_beside_local": lambda a, b, x: (a + ranks.all_reduce(x * x), b + x),
+    "made_local": lambda a, b, x: (a + ranks.all_reduce(x) * x, b),
+    "exchanged": lambda a, b, x: (b, a + ranks.all_reduce(x * x)),
+    "local_by_the_other": lambda a, b, x: (a + b, b + x),
+    "gathered": lambda a, b, x: (a + gt.reduce_sum(ranks.all_gather(gt.reshape(x * x, [1]))), b * 0.5),
+    "replaced": lambda a, b, x: (ranks.broadcast(x) * 3.0, a),
+}
+
+
+def _for(step: Any, a: Any, b: Any, x: Any) -> Any:
+    for _ in gt.range(3):
+        a, b = step(a, b, x)
+    return a
+
+
+def _python_for(step: Any, a: Any, b: Any, x: Any) -> Any:
+    for _ in range(12):
+        a, b = step(a, b, x)
+    return a
+
+
+def _while(step: Any, a: Any, b: Any, x: Any) -> Any:
+    i = gt.constant(0)
+    while i < 3:
+        a, b = step(a, b, x)
+        i += 1
+    return a
+
+
+def _branch_in_a_loop(step: Any, a: Any, b: Any, x: Any) -> Any:
+    for i in gt.range(3):
+        if i > 0:
+            a, b = step(a, b, x)
+    return a
+
+
+def _call(step: Any, a: Any, b: Any, x: Any) -> Any:
+    inner = gt.function(step)
+    a, b = inner(a, b, x)
+    return inner(a, b, x)[0]
+
+
+def _recomputed(step: Any, a: Any, b: Any, x: Any) -> Any:
+    return gt.recompute_grad(step)(a, b, x)[0]
+
+
+CONSTRUCTS = (_for, _python_for, _while, _branch_in_a_loop, _call, _recomputed)
+
+
+def through_constructs(steps: int) -> Any:
+    """What is replicated in eager code is so behind the loops, branches and calls of a program: no stray factor of N."""
+    x = gt.constant(0.3 + 0.1 * ME, gt.float64)
+
+    def gradient(function: Any) -> float:
+        with gt.GradientTape() as tape:
+            tape.watch(x)
+            target = function(x)
+        return float(tape.gradient(target, x, unconnected_gradients="zero"))
+
+    for construct in CONSTRUCTS:
+        for name, step in STEPS.items():
+            one = gt.constant(1.0, gt.float64)
+
+            def program(x: Any, construct: Any = construct, step: Any = step, one: Any = one) -> Any:
+                return construct(step, one, one * 2.0, x)
+
+            def inside(x: Any, program: Any = program) -> Any:
+                with gt.GradientTape() as tape:
+                    tape.watch(x)
+                    target = program(x)
+                return tape.gradient(target, x, unconnected_gradients="zero")
+
+            expected = gradient(program)
+            found = [
+                gradient(gt.function(program)),
+                gradient(gt.function(program, jit_compile=False)),
+                float(gt.function(inside)(x)),
+            ]
+            np.testing.assert_allclose(found, expected, rtol=1e-12, err_msg=f"{construct.__name__}, {name}, rank {ME} of {N}")
+    return []
+
+
 def managed(steps: int) -> Any:
     """All ranks save, one writes: what is kept is whole, and the same for all."""
     folder = f"{tempfile.gettempdir()}/gradtape-{int(ranks.broadcast(np.int64(os.getpid())))}"
@@ -509,6 +593,7 @@ PROGRAMS = {
     "drawn": drawn,
     "jacobians": jacobians,
     "kinds": kinds,
+    "through_constructs": through_constructs,
     "managed": managed,
     "ring": ring,
     "mlp": mlp,

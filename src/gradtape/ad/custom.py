@@ -15,6 +15,7 @@ import numpy as np
 from gradtape.ad.batch import batched, unbatched
 from gradtape.ad.binding import reboxed
 from gradtape.core.dispatch import record_general, stored, unrecorded
+from gradtape.core.hooks import HOOKS
 from gradtape.core.opdef import Op
 from gradtape.core.record import NOBODY, TRACING, Record, RecordingScope, current_scope, scope_of
 from gradtape.core.tensor import Tensor
@@ -36,12 +37,13 @@ class Again(NamedTuple):
 class Answers:
     """What is kept of a rule when its tape is freed: whose it is, and for which inputs it answered None when asked."""
 
-    __slots__ = ("name", "outputs", "rerun", "silent")
+    __slots__ = ("kinds", "name", "outputs", "rerun", "silent")
 
-    def __init__(self, name: str, rerun: bool = False, outputs: tuple[Any, ...] = ()) -> None:
+    def __init__(self, name: str, rerun: bool = False, outputs: tuple[Any, ...] = (), kinds: tuple[Any, ...] = ()) -> None:
         self.name = name
         self.rerun = rerun  # the rule runs the function again
         self.outputs = outputs  # weak references to the outputs as they were computed
+        self.kinds = kinds  # among several ranks: what each output is, which its inputs do not tell
         self.silent: set[int] = set()
 
 
@@ -55,9 +57,9 @@ class CallRule:
         # the versions as which they were computed, before the record of the whole gave them new ones
         self.outputs = tuple(None if node is None else weakref.ref(node) for node in outputs)
         self.again = again
-        self.answers = (
-            Answers("", outputs=self.outputs) if again is None else Answers(again.name, again.repeatable, self.outputs)
-        )
+        kinds = () if HOOKS.kind_of is None else tuple(None if node is None else HOOKS.kind_of(node) for node in outputs)
+        name, repeatable = ("", False) if again is None else (again.name, again.repeatable)
+        self.answers = Answers(name, repeatable, self.outputs, kinds)
 
     def __call__(self, cts: Any, needed: tuple[bool, ...]) -> list[Any]:
         cotangents = cts if isinstance(cts, tuple) else (cts,)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 from weakref import WeakSet
 
+from gradtape.ad.custom import CUSTOM as CUSTOM_RECORD
 from gradtape.core.dispatch import PART
 from gradtape.core.record import LOCAL, REPLICATED, Blend, Past, RankKind, Record, VariableKey
 from gradtape.core.tensor import Tensor
@@ -20,7 +21,7 @@ from gradtape.functions.compiled import FUNCTION
 from gradtape.ir.graph import Block, Operation, Value
 from gradtape.ir.walk import program
 from gradtape.ops.collective import COMMUNICATIONS, REPLICATING
-from gradtape.ops.structured import SCAN, WHILE
+from gradtape.ops.structured import CALL, COND, CUSTOM, SCAN, WHILE, body_result
 from gradtape.trace.effects import active
 from gradtape.variables.variable import Variable
 
@@ -87,9 +88,18 @@ def _behind(node: Any) -> tuple[bool | None, list[Any]]:
         return (None, list(node.nodes[:1])) if node.nodes else (False, [])
     if node.op in COMMUNICATIONS:
         return node.op in REPLICATING, []
-    if node.op is PART and node.nodes[0] is not None and node.nodes[0].op is FUNCTION:
-        return _of_call(node.nodes[0], node.attrs["index"])
+    whole, index = (node.nodes[0], node.attrs["index"]) if node.op is PART and node.nodes[0] is not None else (node, 0)
+    if whole.op is FUNCTION:
+        return _of_call(whole, index)
+    if whole.op is CUSTOM_RECORD and (kinds := _answers(whole).kinds):
+        return kinds[index] is not LOCAL, []
     return None, [*(n for n in node.nodes if n is not None), *unseen]
+
+
+def _answers(record: Record) -> Any:
+    """What is known of a custom gradient, whose tape may have been freed."""
+    attrs = record.attrs or {}
+    return attrs["answers"] if "answers" in attrs else attrs["rule"].answers
 
 
 def _of_call(record: Record, index: int) -> tuple[bool | None, list[Any]]:
@@ -101,11 +111,8 @@ def _of_call(record: Record, index: int) -> tuple[bool | None, list[Any]]:
     needed = _sources(program.block, [program.block.results[index]])
     if needed is None:
         return False, []
-    nodes = [record.nodes[i] for i in needed]
-    if None not in nodes:
-        return None, nodes
-    # inputs that nobody watches: arrays that the function captured have no past, and may differ between ranks
-    return (None, [*(n for n in nodes if n is not None), *unseen]) if len(unseen) == record.nodes.count(None) else (False, [])
+    # (what has no past is made of Python's numbers; an array that the function captured or was given remembers that it is one)
+    return None, [*(record.nodes[i] for i in needed if record.nodes[i] is not None), *unseen]
 
 
 def result_kinds(block: Block) -> Callable[[Sequence[Any], Sequence[Tensor]], None] | None:
@@ -148,7 +155,7 @@ def _sources(block: Block, values: list[Value]) -> list[int] | None:
         elif producer.op.effect or producer.attrs.get("own"):  # random keys, Python functions; arrays that the function made
             return None
         elif producer.regions or "callee" in producer.attrs:
-            operands = _through(producer)
+            operands = _through(producer, value.index)
             if operands is None:
                 return None
             stack.extend(operands)
@@ -157,17 +164,48 @@ def _sources(block: Block, values: list[Value]) -> list[int] | None:
     return list(needed)
 
 
-def _through(operation: Operation) -> list[Value] | None:
-    """The operands that results of a structured operation depend on: all, unless its regions make local values."""
-    regions = [*operation.regions.values(), *([operation.attrs["callee"]] if "callee" in operation.attrs else [])]
+def _through(operation: Operation, place: int) -> list[Value] | None:
+    """The operands that one result of a structured operation depends on; None if it is local anyway.
+
+    As in eager code, which side of a branch and how many turns of a loop is not asked.
+    """
+    if operation.op in (SCAN, WHILE):
+        return _through_loop(operation, place)
+    if operation.op is CUSTOM:
+        return [operation.group("values")[place]]
+    if operation.op not in (COND, CALL):
+        return list(operation.operands)
+    regions = operation.regions.values() if operation.op is COND else [operation.attrs["callee"]]
+    inputs = operation.group("inputs") if operation.op is COND else operation.operands
     wanted: set[int] = set()
     for region in regions:
-        own = _sources(region, list(region.results))
+        own = _sources(region, [region.results[place]])
         if own is None:
             return None
         wanted.update(own)
-    # parameters stand behind the index in a loop's body, and behind the predicate among a branch's operands
-    return list(operation.operands) if operation.op in (SCAN, WHILE) or wanted else []
+    return [inputs[i] for i in sorted(wanted)]
+
+
+def _through_loop(operation: Operation, place: int) -> list[Value] | None:
+    """The same of a loop: what a carried value is made of in one turn may be another that is carried."""
+    body, first = operation.regions["body"], body_result(operation, place)
+    inputs = operation.operands[operation.layout.get("length", 0) :]  # those of the body's parameters behind the index
+    carried = operation.layout["carried"]
+    wanted: set[int] = set()
+    pending = [] if first is None else [first]
+    if pending and pending[0] < carried and not operation.attrs.get("length"):  # if there is no turn, what it began with
+        wanted.add(pending[0])
+    seen: set[int] = set()
+    while pending:
+        if (k := pending.pop()) in seen:
+            continue
+        seen.add(k)
+        own = _sources(body, [body.results[k]])
+        if own is None:
+            return None
+        wanted.update(i - 1 for i in own if i)
+        pending.extend(i - 1 for i in own if 0 < i <= carried)
+    return [inputs[i] for i in sorted(wanted)]
 
 
 def _in_program(value: Value) -> bool:
