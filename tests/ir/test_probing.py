@@ -1,5 +1,6 @@
 """Type rules on symbolic shapes, found by probing, agree with the rules on concrete ones."""
 
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -189,6 +190,15 @@ def test_questions_in_other_symbols_are_one_question() -> None:
     p, q = symbol("p"), symbol("q")
     assert infer_by_probing(checked, [spec(q)], {"shape": (q, p, 3)}) == (spec(q, p, 3), ())
     assert dims._remembered.cache_info().misses == before
+
+
+def test_names_of_symbols_do_not_matter() -> None:
+    """Sizes for the symbols were taken in the order of their names, and n + m - k was negative for some of them."""
+    for names in itertools.permutations("abcde"):
+        a, b, c, d, e = map(symbol, names)
+        found, constraints = infer("add", spec(b + c - a), spec(b + e - d))
+        assert found in (spec(b + c - a), spec(b + e - d))
+        assert [set(constraint) for constraint in constraints] == [{b + c - a, b + e - d}], names
 
 
 def test_answers_for_any_sizes_are_as_short_as_those_for_the_sizes_at_hand() -> None:

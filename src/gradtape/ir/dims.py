@@ -221,6 +221,8 @@ class _Probe:
         self.solved: dict[str, Size] = {}  # symbols that equations give in terms of others
         self.replaced: dict[Size, Size] = {}  # whole sizes that equations give: max(n-1,0) = max(m-1,0) tells neither symbol
         self.range = _RANGES[0]
+        self.distinct: list[Size] = []  # the sizes of the operands, those that equations make equal once
+        self._assume(())
 
     # one run
 
@@ -239,20 +241,35 @@ class _Probe:
     def large(self, count: int) -> list[dict[str, Size]]:
         low, high = self.range
         if self.range is _TINY:  # each with each
-            return [self.env(sizes) for sizes in itertools.product(range(low, high), repeat=len(self.names))]
-        taken = set(self.ints)
-        assignments = []
-        for j in range(count):
-            sizes = []
+            tiny = [self.env(sizes) for sizes in itertools.product(range(low, high), repeat=len(self.names))]
+            return [env for env in tiny if min(self._sizes(env), default=0) >= 0] or tiny[:1]
+        taken = {*self.ints, 0, 1}
+        apart: list[dict[str, Size]] = []
+        others: list[
+            dict[str, Size]
+        ] = []  # where sizes are equal by accident, or negative: n + m - k is no size of all n, m, k
+        for j in range(count + 24):
+            sizes: list[int] = []
             for i in range(len(self.names) + 1):
                 # no two sizes, and no number of the question, are equal by accident: equal ones would look like a broadcast or
-                # a match
-                size = low + (17 * j * (i + 1) + 29 * i + 11 * j * j) % (high - low)
+                # a match (not linear in i: n - m would be k - n)
+                size = low + (17 * j * (i + 1) + 29 * i + 11 * j * j + 7 * i * i) % (high - low)
                 while size in taken or size in sizes:
                     size += 1
                 sizes.append(size)
-            assignments.append(self.env(sizes))
-        return assignments
+            env = self.env(sizes)
+            found = self._sizes(env)
+            if len({*found} - taken) == len(found) and min(found, default=0) >= 0:
+                apart.append(env)
+                if len(apart) == count:
+                    break
+            else:
+                others.append(env)
+        return [*apart, *sorted(others, key=lambda env: min(self._sizes(env), default=0) < 0)][:count]
+
+    def _sizes(self, env: Env) -> list[int]:
+        """The different sizes of the operands."""
+        return [int(evaluate(dim, env)) for dim in self.distinct]
 
     def works(self) -> bool:
         # two: one assignment may fit by chance, where a rule asks for divisibility
@@ -312,6 +329,8 @@ class _Probe:
             name, size = solution
             # kept solved: what earlier equations say in terms of this symbol no longer mentions it
             self.solved = {key: evaluate(value, {name: size}) for key, value in self.solved.items()} | {name: size}
+        sizes = (evaluate(self.replaced.get(dim, dim), self.solved) for dim in dims_in(self.types))
+        self.distinct = [size for size in dict.fromkeys(sizes) if isinstance(size, Dim)]
         return True
 
     def _satisfied(self, constraints: Sequence[Constraint]) -> bool:

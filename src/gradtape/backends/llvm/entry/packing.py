@@ -16,6 +16,7 @@ import numpy as np
 from gradtape.backends.llvm.entry.stacked import LazyList, StackedList
 from gradtape.backends.llvm.kernels import native_lists as lists
 from gradtape.backends.llvm.kernels.scope import Scope
+from gradtape.backends.llvm.planning.nests import rolled
 from gradtape.backends.llvm.planning.sharing import form
 from gradtape.backends.llvm.planning.values import Array, NativeList
 from gradtape.backends.llvm.writing.element_types import bytes_of
@@ -88,7 +89,7 @@ def _unpack(scope: Scope, target: NativeList, cursor: str) -> None:
     # only the records of the items: what they hold stays where it was passed
     base = scope.program.allocated(w.multiply(count, lists.stride(scope, items)))
     lists.put(scope, target, base, count, 0)
-    with w.loop(count) as i:
+    with w.loop(count, extra=rolled(scope, count, "")) as i:
         place = lists.spot(scope, base, items, i)
         if items.inner is not None:
             _unpack(scope, NativeList(place, items.inner), cursor)
@@ -131,7 +132,7 @@ def _pieces(scope: Scope, source: NativeList, take: Callable[[Sequence[Index], s
         take((count, *(items.dims or ())), lists.address(scope, source), w.multiply(count, lists.stride(scope, items)))
         return
     take((count,), "null", 0)
-    with w.loop(count) as i:
+    with w.loop(count, extra=rolled(scope, count, "")) as i:  # around another, LLVM would write it out
         item = lists.read(scope, source, i)
         if isinstance(item, NativeList):
             _pieces(scope, item, take)
