@@ -422,7 +422,10 @@ def kinds(steps: int) -> Any:
     return answers + [strategy.run(f).numpy().tolist() for f in (accumulated, gt.function(accumulated))]
 
 
+OWN = np.array(1.0 + ME)
 STEPS = {
+    "local_by_an_array": lambda a, b, x: (a + ranks.all_reduce(x) * OWN, b),
+    "array_under_the_sum": lambda a, b, x: (a + ranks.all_reduce(x * OWN), b),
     "summed": lambda a, b, x: (a + ranks.all_reduce(x * x), b),
     "summed_beside_local": lambda a, b, x: (a + ranks.all_reduce(x * x), b + x),
     "made_local": lambda a, b, x: (a + ranks.all_reduce(x) * x, b),

@@ -2,6 +2,7 @@
 local and replicated targets and sources, eagerly and compiled; and random sequences of them."""
 
 import re
+from inspect import isfunction
 
 import pytest
 
@@ -47,7 +48,7 @@ def test_every_row_of_the_table_of_adjoints_has_its_cases() -> None:
     variants = {f"all_reduce {kind}" for row in rows if "all_reduce" in row for kind in re.findall(r'"(\w+)"', row)}
     assert len(rows) == 14
     words = {word for case in OPERATIONS for word in re.findall(r"[a-z_]+", case)}
-    assert documented == words & set(gt.distribute.__all__) - {"rank"}
+    assert documented == {word for word in words if isfunction(getattr(gt.distribute, word, None))} - {"rank"}
     assert variants | {"all_reduce sum"} == {case for case in OPERATIONS if case.startswith("all_reduce ")}
 
 

@@ -104,15 +104,17 @@ def _answers(record: Record) -> Any:
 
 def _of_call(record: Record, index: int) -> tuple[bool | None, list[Any]]:
     """Of a result of a compiled call: what its program does between the ranks, and the inputs that reach it otherwise."""
-    program = (record.attrs or {}).get("program")
-    unseen = list(record.when[1]) if isinstance(record.when, tuple) else []
+    attrs = record.attrs or {}
+    program = attrs.get("program")
     if program is None or index >= len(program.block.results):
+        unseen = list(record.when[1]) if isinstance(record.when, tuple) else []
         return None, [*(n for n in record.nodes if n is not None), *unseen]
     needed = _sources(program.block, [program.block.results[index]])
-    if needed is None:
-        return False, []
     # (what has no past is made of Python's numbers; an array that the function captured or was given remembers that it is one)
-    return None, [*(record.nodes[i] for i in needed if record.nodes[i] is not None), *unseen]
+    kinds = attrs.get("kinds") or (None,) * len(record.nodes)
+    if needed is None or any(kinds[i] is LOCAL for i in needed):
+        return False, []
+    return None, [record.nodes[i] for i in needed if record.nodes[i] is not None]
 
 
 def result_kinds(block: Block) -> Callable[[Sequence[Any], Sequence[Tensor]], None] | None:

@@ -25,7 +25,7 @@ from gradtape.ad.sweep import Sweep
 from gradtape.core.dispatch import PART, RUNNERS as RUNNERS, WATCHERS, record_general, reparted, unrecorded
 from gradtape.core.hooks import HOOKS
 from gradtape.core.opdef import Op
-from gradtape.core.record import SCOPE, Record, RecordingScope, user_frame
+from gradtape.core.record import SCOPE, Record, RecordingScope, TapeKey, user_frame
 from gradtape.core.tensor import Tensor, box
 from gradtape.errors import FailedPreconditionError, OpError, StaticDimensionNeeded
 from gradtape.functions.numerics import CheckedEvaluation, checking
@@ -210,6 +210,8 @@ class Compiled:
         attrs = levels.attrs(self, arrays, results)
         # of lists the whole is kept: the zeros of a list have its length and the shapes of its items
         attrs["lists"] = {i: a for i, a in enumerate(results) if isinstance(a, list)}
+        if HOOKS.kind_of is not None:
+            attrs["kinds"] = input_kinds(tensors, known)
         record_general(scope, FUNCTION, arrays, tuple([t._node for t in tensors]), attrs, tuple(outs))
         return outs[: levels.counts[0]]
 
@@ -298,6 +300,12 @@ def orders(scope: RecordingScope) -> int:
     if not scope.orders:
         scope.orders = len(scope.recorders) + any(getattr(recorder, "_persistent", False) for recorder in scope.recorders)
     return scope.orders
+
+
+def input_kinds(tensors: Sequence[Tensor], known: set[TapeKey]) -> tuple[Any, ...]:
+    """Among several ranks: what the inputs are that no tape knows; None for the others, and for what has no past."""
+    nodes, kind_of = [t._node for t in tensors], HOOKS.kind_of
+    return tuple([kind_of(n) if kind_of and n is not None and known.isdisjoint(n.keys) else None for n in nodes])
 
 
 class Levels:

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from gradtape.core.hooks import HOOKS
 from gradtape.core.record import CLOCK, SCOPE, Record, Unwatched, VariableKey, past_of, pasts
 from gradtape.core.tensor import Tensor
 from gradtape.functions.argument_reader import MISS, ArgumentReader, NotReadableError
 from gradtape.functions.cache import Traced
-from gradtape.functions.compiled import FUNCTION, Levels, orders
+from gradtape.functions.compiled import FUNCTION, Levels, input_kinds, orders
 from gradtape.functions.program import Program
 from gradtape.functions.signature import Binder, BoundCall
 from gradtape.functions.templates import Output, filled
@@ -228,7 +229,10 @@ class _TapedRun:
         if results.__class__ is not tuple:
             return MISS
         past = pasts(FUNCTION, unknown, set(keys)) if unknown else ()
-        return levels.record(scope, levels.attrs(self._compiled, given, results), tuple(nodes), past, results)
+        attrs = levels.attrs(self._compiled, given, results)
+        if HOOKS.kind_of is not None:
+            attrs["kinds"] = input_kinds(inputs, set(keys))
+        return levels.record(scope, attrs, tuple(nodes), past, results)
 
     def _find(self, key: tuple[int, int]) -> tuple[Levels, Callable[..., Any]] | None:
         """The levels for these inputs, if a call made them before and they are machine code."""
