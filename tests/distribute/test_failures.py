@@ -163,6 +163,16 @@ def test_a_missing_mpi_is_said() -> None:
 
 
 @needs_ranks
+def test_processes_that_do_not_know_one_another_are_no_ranks() -> None:
+    """As with `srun` without --mpi, or the mpiexec of another MPI: each was rank 0 of 1, and trained by itself."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "SLURM_STEP_NUM_TASKS": "2"}
+    code = "import gradtape as gt; gt.distribute.rank()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
+    assert "2 processes were started together to run this program, but each finds itself alone" in done.stderr
+    assert "srun --mpi=pmi2" in done.stderr
+
+
+@needs_ranks
 def test_the_launcher_labels_what_ranks_print(tmp_path: Path) -> None:
     script = tmp_path / "hello.py"
     script.write_text(

@@ -30,6 +30,12 @@ def connect() -> None:
             f"{ranks} processes were started together to run this program, but they cannot talk to one another: {why}. "
             'Install MPI for Python: pip install "gradtape[mpi]" mpich'
         ) from None
+    if world.size == 1 < ranks:  # each would train by itself, and say that it is rank 0
+        raise FailedPreconditionError(
+            f"{ranks} processes were started together to run this program, but each finds itself alone: what started them is "
+            "not of the MPI that mpi4py uses. Start them with the mpiexec of that MPI, or with gradtape launch; under SLURM "
+            "with srun --mpi=pmi2 or --mpi=pmix (srun --mpi=list says which there are)"
+        )
     HOOKS.world = world
     if world.size == 1:
         HOOKS.array_kind = None
