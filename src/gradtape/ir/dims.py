@@ -258,8 +258,8 @@ class _Probe:
                     size += 1
                 sizes.append(size)
             env = self.env(sizes)
-            found = self._sizes(env)
-            if len({*found} - taken) == len(found) and min(found, default=0) >= 0:
+            values = self._sizes(env)
+            if len({*values} - taken) == len(values) and min(values, default=0) >= 0:
                 apart.append(env)
                 if len(apart) == count:
                     break
