@@ -259,6 +259,16 @@ def test_one_message_about_integers() -> None:
     assert len(caught) == 1
 
 
+@pytest.mark.parametrize("source", [gt.constant([1, 2]), gt.Variable([1, 2])], ids=["tensor", "variable"])
+@pytest.mark.parametrize("ask", ["gradient", "jacobian", "batch_jacobian"])
+def test_one_message_about_integers_that_are_watched(source: gt.Tensor | gt.Variable, ask: str) -> None:
+    """Watching them said it: asking does not say it again."""
+    with gt.GradientTape(persistent=True) as tape:
+        with pytest.warns(gt.errors.GradientWarning, match=r"watch: the source.* has dtype int32"):
+            tape.watch(source)
+        getattr(tape, ask)(source * source, source)  # (a warning here would be an error)
+
+
 @pytest.mark.parametrize("cure", sorted(set(name_hints.ELSEWHERE.values())))
 def test_hints_name_what_is_there(cure: str) -> None:
     for path in re.findall(r"gt((?:\.\w+)+)", cure):

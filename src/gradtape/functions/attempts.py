@@ -6,9 +6,7 @@ an attempt that ended nothing is left but what it learned, the variables it made
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from gradtape.ad.budget import limited
@@ -20,22 +18,11 @@ from gradtape.functions.program import Program, finished
 from gradtape.functions.staging.aliasing.aliases import FIXED, Restart
 from gradtape.functions.staging.joins import JoinError
 from gradtape.functions.tracer import Tracer, objects_of
+from gradtape.ir.garbage import uncollected
 from gradtape.trace.effects import TRACER, TRACING_VARIABLES
 from gradtape.trace.tracing import tracing
 
 MAX_RESTARTS = 20
-
-
-@contextmanager
-def _without_collector() -> Iterator[None]:
-    """Tracing makes many objects that stay: looking through them for garbage again and again would cost a third of it."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def trace_program(
@@ -76,7 +63,7 @@ def _attempt(tracer: Tracer, function: Callable[..., Any], rebuild: Any, autogra
     token = TRACER.set(tracer)
     TRACING_VARIABLES.count += 1
     try:
-        with tracing(tracer.trace), limited(tracer.memory_limit), _without_collector():
+        with tracing(tracer.trace), limited(tracer.memory_limit), uncollected():
             return _traced(tracer, function, rebuild, autograph)
     except Restart as restart:
         tracer.lifted.add(restart.key)

@@ -82,8 +82,8 @@ class GradientTape(JacobianMethods, ToolMethods, Hinting):
 
     __slots__ = (
         "__weakref__", "_active", "_asked", "_closed", "_communications", "_crossed", "_entered", "_former", "_kept",
-        "_memory", "_nan", "_observers", "_persistent", "_spent_at", "_tensors", "_through", "_variables", "_watch_accessed",
-        "_zeros", "key", "level", "records", "sites", "slow",
+        "_memory", "_nan", "_observers", "_persistent", "_spent_at", "_tensors", "_through", "_told", "_variables",
+        "_watch_accessed", "_zeros", "key", "level", "records", "sites", "slow",
     )  # fmt: skip
     _ELSEWHERE: ClassVar[dict[str, str]] = {
         **dict.fromkeys(("gradients", "grad", "grads", "derivative", "backward"), "use gradient(target, sources)"),
@@ -103,6 +103,7 @@ class GradientTape(JacobianMethods, ToolMethods, Hinting):
         self._persistent = persistent
         self._watch_accessed = watch_accessed_variables
         self._through = through_assignments
+        self._told: tuple[weakref.ref[Source], ...] = ()  # integers to watch, of which the user has been warned
         self._active = 0
         self._entered = False
         self.level = 0  # batching evaluators around the block
@@ -275,7 +276,8 @@ class GradientTape(JacobianMethods, ToolMethods, Hinting):
                 )
         for item in leaves:
             if not item.dtype.is_differentiable:
-                messages.warn_not_differentiable("watch", item)
+                messages.warn_not_differentiable("watch: the source", item)
+                self._told = (*self._told, weakref.ref(item))
         if self._spent_at is not None:
             self._fresh()
         for item in leaves:
@@ -389,7 +391,7 @@ class GradientTape(JacobianMethods, ToolMethods, Hinting):
         self._unspent("gradient")
         # (one plain tensor, as nearly always, needs no walk through a structure)
         leaves = [target] if target.__class__ is Tensor else [self._read(t) for t in tree.flatten(target)]
-        flat = [messages.check_source(s) for s in tree.flatten(sources)]
+        flat = [messages.check_source(s, self._told) for s in tree.flatten(sources)]
         targets = [messages.check_target(t, flat) for t in leaves]
         seeds = seeds_of(targets, target, output_gradients)
         answers = self._differentiate(targets, seeds, flat)

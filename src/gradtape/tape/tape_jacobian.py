@@ -6,6 +6,7 @@ recorded.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, overload
 
@@ -109,6 +110,7 @@ class JacobianMethods(PendingDerivatives):
     if TYPE_CHECKING:
         _persistent: bool
         _through: bool | None
+        _told: tuple[weakref.ref[Source], ...]
 
         def _unspent(self, what: str) -> None: ...
         def _recording(self) -> bool: ...
@@ -148,8 +150,8 @@ class JacobianMethods(PendingDerivatives):
         """
         mode = UnconnectedGradients(unconnected_gradients)
         self._unspent("jacobian")
-        target = one_target(self._read(target), "jacobian")
-        flat = [check_source(s) for s in tree.flatten(sources)]
+        flat = [check_source(s, self._told) for s in tree.flatten(sources)]
+        target = one_target(self._read(target), "jacobian", flat)
         shaped = self._rows(target, flat, target.size, jacobian.identity_rows(target), jacobian.jacobian_shape)
         return self._finished(shaped, flat, sources, target, mode, lambda s: jacobian.empty_jacobian(target, s))
 
@@ -161,8 +163,8 @@ class JacobianMethods(PendingDerivatives):
         """The Jacobian of each example: target[b] depends on source[b] only; shape (b, target.shape[1:], source.shape[1:])."""
         mode = UnconnectedGradients(unconnected_gradients)
         self._unspent("batch_jacobian")
-        target = one_target(self._read(target), "batch_jacobian")
-        source = check_source(source)
+        source = check_source(source, self._told)
+        target = one_target(self._read(target), "batch_jacobian", [source])
         if not target.ndim or not source.ndim or target.shape[0] != source.shape[0]:
             raise InvalidArgumentError(
                 f"batch_jacobian: target {tuple(target.shape)} and source {tuple(source.shape)} need the same first dimension"
@@ -178,10 +180,10 @@ class JacobianMethods(PendingDerivatives):
     def hessian(self, target: Tensor | Variable, sources: Structure) -> Any:
         """Second derivatives of a scalar target: one block per pair of sources (a single tensor for a single source)."""
         self._unspent("hessian")
-        target = one_target(self._read(target), "hessian")
+        flat = [check_source(s, self._told) for s in tree.flatten(sources)]
+        target = one_target(self._read(target), "hessian", flat)
         if target.ndim:
             raise InvalidArgumentError(f"hessian: the target must be a scalar, got shape {tuple(target.shape)}; sum it first")
-        flat = [check_source(s) for s in tree.flatten(sources)]
         # The innermost recorder, whether its block has ended or not: the second derivative needs the records of the first.
         with scope_of(current_scope().without(self).with_recorder(self)):
             firsts = self._differentiate([target], [ones_like(target)], flat, recorded=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -70,12 +71,12 @@ def check_target(target: object, sources: Sequence[Source] = ()) -> Tensor:
     )
 
 
-def one_target(target: Structure, method: str) -> Tensor:
+def one_target(target: Structure, method: str, sources: Sequence[Source]) -> Tensor:
     """The target of a Jacobian: one tensor."""
     if tree.is_nested(target):
         kind = type(target).__name__
         raise InvalidArgumentError(f"{method}: the target must be one tensor, got a {kind}; stack or concat it")
-    return check_target(target)
+    return check_target(target, sources)
 
 
 def aligned(output_gradients: Structure, target: Structure) -> list[Any]:
@@ -94,11 +95,11 @@ def _one_value(weights: Sequence[Any]) -> bool:
     return len(weights) == 1 and (weights[0] is None or isinstance(weights[0], (Tensor, Readable, np.ndarray)))
 
 
-def check_source(given: object) -> Source:
-    """A source is a tensor or a variable."""
+def check_source(given: object, told: Sequence[weakref.ref[Source]] = ()) -> Source:
+    """A source is a tensor or a variable. Users were `told` of integers when they had a tape watch them."""
     source = unwrapped(given)
     if isinstance(source, (Tensor, Variable)):
-        if not source.dtype.is_differentiable:
+        if not source.dtype.is_differentiable and not any(integers() is source for integers in told):
             warn_not_differentiable("gradient: the source", source)
         return source
     if source is None:
