@@ -1,0 +1,74 @@
+"""A Python number that the program decides is Python's number still: what eager code refuses, or gives, is the same.
+
+Such a number is an int64 or a float64 while a function is traced. Beside a uint8 it wrapped (-7 was 249) where eager code says
+that it does not fit. Each dtype meets each use of a number, after each construct that may decide it, natively and interpreted.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+import gradtape as gt
+from tests.corpus.modes import COMPILED, compiled
+from tests.harness.seeds import in_sample
+
+BINDINGS = {
+    "branch": "k = 1\n    if s > 0.0:\n        k = {value}",
+    "expression": "k = {value} if s > 0.0 else 2",
+    "while": "k = 0\n    while s > 0.0:\n        k = k + {value}\n        s = s - 1.0",
+    "for": "k = 1\n    for j in range({value}, {value} + 9):\n        if s > 0.0 and j == {value}:\n            k = j",
+}
+USES = (
+    "t + k", "k - t", "t * k", "t // k", "t % k", "t ** k", "t & k", "t << k", "t == k", "t != k", "t < k", "k <= t",
+    "t + [k, 1]", "gt.where(t > 1, t, k)", "gt.maximum(t, k)", "gt.clip_by_value(t, k, k)", "gt.add(t, k)",
+    "gt.constant(k, t.dtype)", "gt.constant([k, 1], t.dtype)", "gt.convert_to_tensor(k, t.dtype)", "gt.constant(k, shape=[2])",
+    "gt.constant(k + 0.5, t.dtype)", "gt.fill([2], gt.constant(k, t.dtype))", "gt.stack([t[0], k])", "gt.concat([t, [k]], 0)",
+    "gt.cast(k, t.dtype)", "gt.pad(t, [[1, 1]], constant_values=k)", "gt.one_hot([0], 2, k, 0, dtype=t.dtype)",
+    "gt.tensor_scatter_nd_update(t, [[0]], [k])", "changed(t, k)",
+)  # fmt: skip
+HEAD = "import gradtape as gt\nimport math\ndef changed(t, k):\n    t[0] = k\n    return t\n"
+SMALL = ("int8", "uint8", "int16", "uint16", "uint32", "int64", "uint64")
+
+
+def function_of(source: str, tmp_path):
+    path = tmp_path / f"numbers_{len(list(tmp_path.iterdir()))}.py"  # one file each: its source is read once
+    path.write_text(HEAD + source)
+    space: dict = {}
+    exec(compile(path.read_text(), str(path), "exec"), space)
+    return space["f"]
+
+
+def outcome(function, *args):
+    """The result and its dtypes; of an error, its class and the line of the function that it names."""
+    try:
+        with np.errstate(all="ignore"):
+            result = gt.nest.flatten(function(*args))
+    except (ValueError, TypeError, OverflowError, ArithmeticError, LookupError) as error:
+        entry, line = error.__traceback__, 0
+        while entry is not None:
+            line = entry.tb_lineno if "numbers_" in entry.tb_frame.f_code.co_filename else line
+            entry = entry.tb_next
+        return type(error), line
+    return [(gt.convert_to_tensor(leaf).dtype.name, np.asarray(leaf).tolist()) for leaf in result]
+
+
+@pytest.mark.parametrize("dtype", SMALL)
+def test_a_number_of_the_program_fits_the_dtype_it_meets(dtype, tmp_path):
+    limits = np.iinfo(dtype)
+    numbers = [n for n in (3, -7, int(limits.max) + 1, int(limits.min) - 1) if -(2**62) < n < 2**62]
+    for (number, binding), use in itertools.product(enumerate(BINDINGS), USES):
+        if not in_sample(f"{dtype} {binding} {use}", 6):
+            continue
+        mode = tuple(COMPILED)[number % 2]
+        for value in numbers:
+            if abs(value) >= 2**31 and "dtype" not in use and "t" not in use.replace("gt.constant", ""):
+                continue  # without a dtype or a tensor beside it, such a number is an int32 in a program
+            source = f"def f(t, s):\n    t = gt.identity(t)\n    {BINDINGS[binding].format(value=value)}\n    return {use}\n"
+            function = function_of(source, tmp_path)
+            call = compiled(function, mode)
+            for s in (1.0, -1.0):
+                args = gt.constant([1, 2], dtype), gt.constant(s)
+                assert outcome(call, *args) == outcome(function, *args), (mode, s, source)
