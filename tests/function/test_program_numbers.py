@@ -7,6 +7,7 @@ that it does not fit. Each dtype meets each use of a number, after each construc
 from __future__ import annotations
 
 import itertools
+import math
 
 import numpy as np
 import pytest
@@ -51,7 +52,8 @@ def outcome(function, *args):
         while entry is not None:
             line = entry.tb_lineno if "numbers_" in entry.tb_frame.f_code.co_filename else line
             entry = entry.tb_next
-        return type(error), line
+        noted = [int(note.rpartition(":")[2]) for note in getattr(error, "__notes__", ()) if "numbers_" in note]
+        return type(error), line or noted[-1]
     return [(gt.convert_to_tensor(leaf).dtype.name, np.asarray(leaf).tolist()) for leaf in result]
 
 
@@ -72,3 +74,73 @@ def test_a_number_of_the_program_fits_the_dtype_it_meets(dtype, tmp_path):
             for s in (1.0, -1.0):
                 args = gt.constant([1, 2], dtype), gt.constant(s)
                 assert outcome(call, *args) == outcome(function, *args), (mode, s, source)
+
+
+# -- Python's own functions and comparisons ----------------------------------------------------------------------------
+
+ASKED = (
+    *(f"math.{name}(k)" for name in (
+        "sqrt", "exp", "sin", "cos", "tan", "log1p", "asin", "acosh", "atanh", "sinh", "tanh", "fabs", "log", "log10", "erf",
+        "degrees", "isqrt", "factorial", "isnan", "floor",
+    )),
+    "math.floor(k / 2)", "math.ceil(k * 0.3)", "math.trunc(k / 2)", "math.exp(k * 300)", "math.floor(math.log10(k * 1000))",
+    "math.log(k + 9, 3)", "math.pow(k, 0.5)", "math.hypot(k, 3)", "math.gcd(k, 6)", "math.sin(math.inf * k)",
+    "math.sqrt(k) * t", "math.floor(k * math.inf)", "math.isclose(k, 3)",
+    "abs(k)", "round(k / 3)", "round(k / 3, 1)", "min(k, 2)", "max(k, 2.5)",
+    "divmod(k, 2)", "pow(k, 2)", "int(k / 2)", "float(k)", "bool(k)",
+)  # fmt: skip
+POINTS = [1.0, -1.0]
+
+
+def gradients(function, s, inside=False):
+    """What a function of (t, s) gives, and the gradient of the sum of squares, with the tape outside or inside."""
+    t = gt.constant([1.0, 2.0], gt.float64)
+
+    def step(t, s):
+        with gt.GradientTape() as tape:
+            tape.watch(t)
+            y = t * function(t, s)
+            loss = gt.reduce_sum(y * y)
+        return y, tape.gradient(loss, t)
+
+    return outcome(gt.function(step, jit_compile=False) if inside else step, t, gt.constant(s))
+
+
+def agree(given, expected) -> bool:
+    if not isinstance(given, list) or not isinstance(expected, list):
+        return given == expected
+    return [g[0] for g in given] == [e[0] for e in expected] and all(
+        np.allclose(g[1], e[1], rtol=1e-14, atol=0.0, equal_nan=True) for g, e in zip(given, expected, strict=True)
+    )
+
+
+def compare_all(uses, values, tmp_path):
+    for (number, binding), use, value in itertools.product(enumerate(BINDINGS), uses, values):
+        if not in_sample(f"{binding} {use} {value}", 6):
+            continue
+        result = f"gt.cast({use}, gt.float64)"
+        source = f"def f(t, s):\n    {BINDINGS[binding].format(value=value)}\n    return {result}\n"
+        function = function_of(source, tmp_path)
+        mode = tuple(COMPILED)[number % 2]
+        call = compiled(function, mode)
+        for s in POINTS:
+            expected = gradients(function, s)
+            assert agree(gradients(call, s), expected), (mode, s, source)
+            assert agree(gradients(function, s, inside=True), expected), ("inside", s, source)
+
+
+@pytest.mark.parametrize("value", [3, -2])
+def test_functions_of_python_on_a_number_of_the_program(value, tmp_path):
+    compare_all(ASKED, [value], tmp_path)
+
+
+def test_a_loop_that_asks_math_about_its_counter_stays_a_loop():
+    @gt.function
+    def f(x):
+        for i in range(1, 200):
+            x = x + math.sqrt(i) * math.sin(i) + math.floor(i / 3)
+        return x
+
+    expected = 1.0 + sum(math.sqrt(i) * math.sin(i) + math.floor(i / 3) for i in range(1, 200))
+    assert np.isclose(float(f(gt.constant(1.0, gt.float64))), expected, rtol=1e-12)
+    assert "turn by turn" not in f.explain()
