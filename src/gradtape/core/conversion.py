@@ -36,8 +36,10 @@ def convert(value: TensorLike, dtype: DTypeLike | None = None, hint: DTypeLike |
         tensor = value.read().__copy__()  # a snapshot: `t[i] = v` on it must not change the variable
     elif isinstance(value, Tensor):
         tensor = plain(value)
-        if tensor.__class__ in HOOKS.weak and (dtype or hint) is not None:  # a number of the program, which gives way
-            return tensor.giving_way(as_dtype(dtype or hint), dtype is not None)
+        wanted = hint if dtype is None else dtype
+        if wanted is not None and tensor.__class__ in HOOKS.weak:  # a number of the program, which gives way
+            given: Tensor = tensor.giving_way(as_dtype(wanted), dtype is not None)  # type: ignore[attr-defined]
+            return given
     else:
         return _from_python(value, dtype, hint)
     if dtype is not None and tensor.dtype != dtype:

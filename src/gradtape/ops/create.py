@@ -34,7 +34,8 @@ def constant(value: TensorLike, dtype: DTypeLike | None = None, shape: Shape | N
         # (a number of the program is one of Python's: it has to fit)
         tensor = convert(value, dtype if getattr(value, "weak", False) else None)
         if shape is not None:
-            tensor = HOOKS.broadcast_to(HOOKS.reshape(tensor, ()), shape) if tensor.size == 1 else HOOKS.reshape(tensor, shape)
+            size = static_shape(shape)
+            tensor = HOOKS.broadcast_to(HOOKS.reshape(tensor, ()), size) if tensor.size == 1 else HOOKS.reshape(tensor, size)
         return twin(tensor) if dtype is None else _cast(tensor, dtype)
     listen()  # whoever catches warnings, as pytest does for each test, forgets filters that came before
     tensor = convert(value, dtype=dtype)
