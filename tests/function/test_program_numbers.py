@@ -89,6 +89,14 @@ ASKED = (
     "abs(k)", "round(k / 3)", "round(k / 3, 1)", "min(k, 2)", "max(k, 2.5)",
     "divmod(k, 2)", "pow(k, 2)", "int(k / 2)", "float(k)", "bool(k)",
 )  # fmt: skip
+COMPARED = (
+    "(k, k) == (1, 1)", "(k, 1) != (3, 1)", "[k] == [3]", "[k, [k, 1]] == [3, [3, 1]]", "(k,) == (3, 3)", "(k, 1) == [k, 1]",
+    "(k, 2) < (3, 1)", "(1, k) >= (1, 3)", "(k, (k, 1)) <= (3, (3, 0))", "[k, 1] > [k]", "(k, 'a') == (3, 'a')",
+    "(k, None) == (3, None)", "(k, None) < (4, 1)",
+    "k in (1, 3)", "(k, 1) in [(3, 1), 2]", "[k, k] in [[3, 3], 2]", "k in range(9)", "range(4, 9)[k]",
+    "k not in range(1, 9, 2)", "len(range(k))", "'ab' in ['a' + 'b' * int(k > 0), k]", "(k, k + 1) == (3, 4) == (k, 4)",
+    "(t[0], k) == (1.0, 3)", "(t, 1) == (t, 1)",
+)  # fmt: skip
 POINTS = [1.0, -1.0]
 
 
@@ -132,6 +140,10 @@ def compare_all(uses, values, tmp_path):
 @pytest.mark.parametrize("value", [3, -2])
 def test_functions_of_python_on_a_number_of_the_program(value, tmp_path):
     compare_all(ASKED, [value], tmp_path)
+
+
+def test_lists_and_tuples_with_numbers_of_the_program_compare_as_python_does(tmp_path):
+    compare_all(COMPARED, [3, 2], tmp_path)
 
 
 def test_a_loop_that_asks_math_about_its_counter_stays_a_loop():
