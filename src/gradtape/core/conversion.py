@@ -36,6 +36,10 @@ def convert(value: TensorLike, dtype: DTypeLike | None = None, hint: DTypeLike |
         tensor = value.read().__copy__()  # a snapshot: `t[i] = v` on it must not change the variable
     elif isinstance(value, Tensor):
         tensor = plain(value)
+        wanted = hint if dtype is None else dtype
+        if wanted is not None and tensor.__class__ in HOOKS.weak:  # a number of the program, which gives way
+            given: Tensor = tensor.giving_way(as_dtype(wanted), dtype is not None)  # type: ignore[attr-defined]
+            return given
     else:
         return _from_python(value, dtype, hint)
     if dtype is not None and tensor.dtype != dtype:
@@ -81,7 +85,7 @@ def _from_python(value: Any, dtype: DTypeLike | None, hint: DTypeLike | None) ->
     if value.__class__ is Dim:
         return HOOKS.dimension(value, dtype or hint)
     if isinstance(value, (list, tuple)) and contains_tensor(value):
-        packed: Tensor = convert(HOOKS.stack(value), dtype)
+        packed: Tensor = convert(HOOKS.stack(value), dtype, hint)
         return packed
     # (before anything is asked of the object: what users say about their classes counts first)
     for _, kinds, function in _REGISTERED:

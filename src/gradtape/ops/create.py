@@ -11,6 +11,7 @@ import numpy as np
 from gradtape.core import batching, inference
 from gradtape.core.dispatch import apply, convert, created, promote, snapshot, twin
 from gradtape.core.float_events import listen
+from gradtape.core.hooks import HOOKS
 from gradtape.core.opdef import Sample, composite, nondiff
 from gradtape.core.record import TRACING
 from gradtape.core.tensor import Readable, Tensor, box
@@ -30,7 +31,11 @@ def constant(value: TensorLike, dtype: DTypeLike | None = None, shape: Shape | N
     (gt.int32, array([3., 3.], dtype=float32))
     """
     if isinstance(value, (Tensor, Readable)):
-        tensor = convert(value)
+        # (a number of the program is one of Python's: it has to fit)
+        tensor = convert(value, dtype if getattr(value, "weak", False) else None)
+        if shape is not None:
+            size = static_shape(shape)
+            tensor = HOOKS.broadcast_to(HOOKS.reshape(tensor, ()), size) if tensor.size == 1 else HOOKS.reshape(tensor, size)
         return twin(tensor) if dtype is None else _cast(tensor, dtype)
     listen()  # whoever catches warnings, as pytest does for each test, forgets filters that came before
     tensor = convert(value, dtype=dtype)

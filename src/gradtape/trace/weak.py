@@ -15,11 +15,16 @@ from numpy import ndarray
 from gradtape.core.dispatch import apply, promote
 from gradtape.core.hooks import HOOKS
 from gradtape.core.inference import promote_dtypes
+from gradtape.core.opdef import Op
 from gradtape.core.tensor import Tensor, box
 from gradtape.dtypes import DType, as_dtype, complex64, int64
 from gradtape.errors import OperatorNotAllowedInGraphError
 from gradtape.ir.graph import Value
+from gradtape.ir.slots import Field, Slot
+from gradtape.ops.compare import less_equal, logical_and
 from gradtape.ops.elementwise import CAST
+from gradtape.ops.reduce import reduce_all
+from gradtape.ops.staged import ASSERT
 from gradtape.trace.effects import refuse_in_trial
 from gradtape.trace.tracing import LEVEL, TracedTensor, current_trace, traced
 
@@ -50,6 +55,33 @@ class WeakTensor(TracedTensor):
 
     def like(self, value: Value) -> WeakTensor:
         return weak(value)
+
+    def evaluate(self, op: Op, values: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+        if op is CAST:
+            self._must_fit(attrs["dtype"])
+        return super().evaluate(op, values, attrs)
+
+    def giving_way(self, dtype: DType, demanded: bool = False) -> Any:
+        """As a tensor of the dtype it meets, unless its own kind is richer and nobody demands the other."""
+        wanted = dtype if demanded else met(self.dtype, dtype)
+        return self.strong() if wanted is self.dtype else apply(CAST, self, dtype=wanted)
+
+    def _must_fit(self, dtype: DType) -> None:
+        """What gives way to a dtype fits it, as eager code asks of Python's own numbers: the program checks it."""
+        have, wanted = self.dtype.dtype, dtype.dtype
+        if have.kind in "fc" and wanted.kind in "iu":
+            kind = self.python_type.__name__
+            raise TypeError(f"cannot convert a Python {kind} to dtype {dtype.name} without losing its fraction")
+        # (every counter meets sizes, which are int32: a check in each loop, for numbers beyond 2^31, is not worth its effect)
+        if wanted.kind not in "iu" or have.kind == "b" or wanted == np.int32:
+            return
+        own, limits = np.iinfo(have), np.iinfo(wanted)
+        flags = [less_equal(limits.min, self)] if own.min < limits.min else []
+        flags += [less_equal(self, limits.max)] if own.max > limits.max else []
+        if flags:
+            text = ("cannot convert ", Field(Slot(0), "number"), f" to dtype {dtype.name}: it does not fit; use a wider dtype")
+            attrs = {"template": (text,), "exception": TypeError}
+            current_trace().emit(ASSERT, (reduce_all(functools.reduce(logical_and, flags)), self.strong()), attrs)
 
     @property
     def python_type(self) -> type:
@@ -110,7 +142,8 @@ def promote_weak(tensors: list[Any]) -> tuple[Any, ...]:
     if not strong:
         return _all_weak(tensors)
     wanted = functools.reduce(lambda dtype, t: met(t.dtype, dtype), numbers, promote(*strong)[0].dtype)
-    return promote(*[_given_way(t, wanted) for t in tensors])
+    given = [t.giving_way(wanted) if isinstance(t, WeakTensor) else t for t in tensors]
+    return promote(*[box(t._data, t._node) if t.__class__ is Tensor else t for t in given])
 
 
 def met(number: DType, strong: DType) -> DType:
@@ -129,12 +162,6 @@ def _all_weak(tensors: list[Any]) -> tuple[Any, ...]:
     numbers = [t if isinstance(t, WeakTensor) else weak_number(t) for t in tensors]
     richest = functools.reduce(promote_dtypes, [t.dtype for t in numbers])
     return tuple(t if t.dtype is richest else t.recast(richest) for t in numbers)
-
-
-def _given_way(tensor: object, wanted: DType) -> Any:
-    if isinstance(tensor, WeakTensor):
-        return tensor.strong() if tensor.dtype is wanted else apply(CAST, tensor, dtype=wanted)
-    return box(tensor._data, tensor._node) if tensor.__class__ is Tensor else tensor
 
 
 def default_number(value: WeakTensor) -> Any:

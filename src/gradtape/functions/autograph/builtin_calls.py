@@ -20,11 +20,12 @@ from gradtape.functions.autograph.copying import COPIES
 from gradtape.functions.autograph.reading import attr, del_attr, iterate, own_method, set_attr, taken
 from gradtape.functions.foreign_calls import own_iterator
 from gradtape.functions.impure import refuse_advancing
-from gradtape.functions.staging import absent, python_kinds, staged_builtins as staging
+from gradtape.functions.staging import absent, math_numbers, python_kinds, staged_builtins as staging
 from gradtape.functions.staging.branches import is_staged, stage_if_exp, valued
 from gradtape.functions.staging.iterables import PulledIterable, StagedIterable
 from gradtape.functions.staging.python_iterables import python_enumerate, python_reversed, python_zip
 from gradtape.functions.staging.staged_values import Maybe, staged_items
+from gradtape.ir.dims import Dim
 from gradtape.trace.effects import KEYS, LENGTH, active, refuse_in_trial
 from gradtape.trace.weak import WeakTensor
 
@@ -334,6 +335,17 @@ def _text(builtin: Any) -> Any:
     return overload
 
 
+def _of_numbers(function: Any) -> Any:
+    """A function of `math`."""
+
+    def overload(*args: Any, **kwargs: Any) -> Any:
+        args = builtins.tuple([arg.get() if isinstance(arg, Maybe) else arg for arg in args])
+        staged = any(isinstance(arg, (WeakTensor, Dim)) for arg in args)
+        return math_numbers.call(function, args, kwargs) if staged else function(*args, **kwargs)
+
+    return overload
+
+
 def _reduce(*args: Any) -> Any:
     return functools.reduce(*(converted_argument(arg) for arg in args))
 
@@ -367,5 +379,5 @@ OVERLOADS: dict[Any, Any] = {
     **{f: _consume(f) for f in (max, min, sorted, sum, list, tuple)},
     **{f: _quantifier(f) for f in (any, all)},
     **{f: _with_function(f) for f in (map, filter)},
-    **{f: _changing_list(f) for f in CHANGING_LISTS}, **COPIES,
+    **{f: _changing_list(f) for f in CHANGING_LISTS}, **COPIES, **{f: _of_numbers(f) for f in math_numbers.FUNCTIONS},
 }  # fmt: skip

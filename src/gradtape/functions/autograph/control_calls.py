@@ -33,8 +33,8 @@ from gradtape.functions.staging.iterables import is_staged_iterable
 from gradtape.functions.staging.loops import stage_for, stage_while
 from gradtape.functions.staging.progress import Bar
 from gradtape.functions.staging.python_iterables import used_up
-from gradtape.functions.staging.python_kinds import is_singleton
-from gradtape.functions.staging.staged_builtins import assert_
+from gradtape.functions.staging.python_kinds import is_sequence, is_singleton, ordered
+from gradtape.functions.staging.staged_builtins import assert_, holds_staged
 from gradtape.functions.staging.staged_values import Maybe
 from gradtape.trace.effects import active
 from gradtape.trace.weak import WeakTensor
@@ -284,8 +284,19 @@ def is_not(left: Any, right: Any) -> Any:
     return not_(is_(left, right))
 
 
+def _items_first(operate: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """A comparison; that of two lists or tuples asks their items, which may be known only when the program runs."""
+
+    def compared(left: Any, right: Any) -> Any:
+        if not (left.__class__ is right.__class__ and is_sequence(left) and is_sequence(right)) or active() is None:
+            return operate(left, right)
+        return ordered(operate, left, right) if holds_staged(left) or holds_staged(right) else operate(left, right)
+
+    return compared
+
+
 COMPARE: dict[str, Callable[[Any, Any], Any]] = {
-    "eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge,
+    **{name: _items_first(getattr(operator, name)) for name in ("eq", "ne", "lt", "le", "gt", "ge")},
     "is_": is_, "is_not": is_not, "in_": in_, "not_in": not_in,
 }  # fmt: skip
 

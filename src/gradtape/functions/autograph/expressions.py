@@ -70,10 +70,12 @@ def _compare(emitter: FunctionEmitter, node: ast.Compare) -> ast.expr:
     left, first = emitter.expr(node.left), emitter.expr(node.comparators[0])
     if len(node.ops) == 1:
         operator = MEMBERSHIP.get(type(node.ops[0]))
-        if operator is None:
+        # (of two names Python asks the items itself: a call in the place of every comparison would show in each traceback)
+        if operator is None and not any(isinstance(side, (ast.Tuple, ast.List)) for side in (node.left, node.comparators[0])):
             node.left, node.comparators = left, [first]
             return node
-        return build.located(build.call(operator, left, first), node)
+        if operator is not None:
+            return build.located(build.call(operator, left, first), node)
     names = build.strings(COMPARISONS[type(op)] for op in node.ops)
     later = [emitter.thunk(comparator) for comparator in node.comparators[1:]]
     return build.located(build.call("compare", names, left, first, *later), node)

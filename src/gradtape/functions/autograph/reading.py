@@ -290,7 +290,7 @@ def _staged_item(target: Any, key: Any) -> bool:
     if isinstance(target, (list, tuple, dict)):
         # a variable is the key of a dict by what it is, the index of a list by what it holds
         return staged_key(key if isinstance(target, dict) else valued(key)) or staged_items(target) is not None
-    return isinstance(target, np.ndarray) and staged_key(key)
+    return isinstance(target, np.ndarray if key.__class__ is slice else (np.ndarray, range)) and staged_key(key)
 
 
 def there(value: Any) -> Any:
@@ -453,7 +453,7 @@ def _staged_search(value: Any, container: Any) -> bool:
         return False
     items = list(container)
     # Python compares by identity first: the very tensor in the list is found without asking for its value
-    return not any(item is value for item in items) and any(is_staged(valued(part)) for part in (value, *items))
+    return not any(item is value for item in items) and any(staging.holds_staged(valued(part)) for part in (value, *items))
 
 
 def not_in(value: Any, container: Any) -> Any:

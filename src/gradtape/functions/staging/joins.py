@@ -528,7 +528,7 @@ def to_spec(value: Any, spec: Any) -> Any:
         return trace.constant(np.asarray(value, spec.dtype.as_numpy_dtype))
     tensor = value if isinstance(value, TracedTensor) else convert(value)
     if tensor.dtype != spec.dtype:
-        tensor = cast(tensor.strong() if isinstance(tensor, WeakTensor) else tensor, spec.dtype)
+        tensor = cast(tensor, spec.dtype)
     return trace.own(tensor)
 
 

@@ -8,6 +8,8 @@ such a question is refused. What is a number here and a tensor there is a tensor
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -17,10 +19,13 @@ from gradtape.core.tensor import Readable, Tensor
 from gradtape.errors import OperatorNotAllowedInGraphError
 from gradtape.functions.staging.branches import stage_if_exp, truth
 from gradtape.functions.staging.joins import python_kinds
-from gradtape.functions.staging.staged_values import Maybe
+from gradtape.functions.staging.staged_values import Maybe, staged_items
 from gradtape.ir.dims import Dim
 from gradtape.ops.compare import equal, logical_not
 from gradtape.trace.weak import WeakTensor
+
+_PROGRAMS = (Tensor, Readable)
+_NUMBERS = (*_PROGRAMS, bool, int, float, complex)
 
 
 def by_path(value: Any, question: Callable[[Any], Any]) -> Any:
@@ -82,12 +87,44 @@ def is_equal(left: Any, right: Any) -> Any:
     """Whether a search in a list stops at this item: None is equal to None only."""
 
     def compared(a: Any, b: Any) -> Any:
-        if a is None or b is None:
+        if a is None or b is None or a is b:  # Python, too, asks who it is first
             return a is b
-        numbers = (Tensor, Readable, bool, int, float, complex)
-        return truth(convert(equal(a, b))) if isinstance(a, numbers) and isinstance(b, numbers) else False
+        if isinstance(a, _NUMBERS) and isinstance(b, _NUMBERS):
+            return truth(convert(equal(a, b)))
+        if is_sequence(a) and a.__class__ is b.__class__:
+            return ordered(operator.eq, a, b)
+        return False if isinstance(a, _PROGRAMS) or isinstance(b, _PROGRAMS) else bool(a == b)
 
     return by_path(left, lambda a: by_path(right, lambda b: compared(a, b)))
+
+
+def is_sequence(value: Any) -> bool:
+    """Whether Python compares a value item by item, and its items are known."""
+    return value.__class__ in (list, tuple) and staged_items(value) is None
+
+
+def ordered(operate: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
+    """`left < right`, `left == right`, … of two lists or tuples: the first items that differ decide, else the lengths."""
+    if operate in (operator.eq, operator.ne) and len(left) != len(right):
+        return operate is operator.ne
+    result: Any = operate(len(left), len(right))
+    for a, b in reversed(list(zip(left, right, strict=False))):
+        alike, after = is_equal(a, b), result
+        if alike is True:
+            continue
+        decide = functools.partial(_decided, operate, a, b)
+        result = decide() if alike is False else stage_if_exp(alike, functools.partial(_same, after), decide)
+    return result
+
+
+def _decided(operate: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
+    if operate in (operator.eq, operator.ne):
+        return operate is operator.ne
+    return ordered(operate, a, b) if is_sequence(a) and a.__class__ is b.__class__ else operate(a, b)
+
+
+def _same(value: Any) -> Any:
+    return value
 
 
 def _one_kind(value: Tensor, asked: str) -> type:
