@@ -1,5 +1,7 @@
 """Reductions and statistics of nothing: the derivative along an empty axis is a map from a space without directions, so zero,
-in both modes and wherever it is computed; and what is refused in eager code is refused when the program runs."""
+in both modes and wherever it is computed; and what is refused in eager code is refused when the program runs.
+
+As machine code each reduction has one of the shapes, in `make test-all` every one: compiling takes longest."""
 
 from __future__ import annotations
 
@@ -7,6 +9,7 @@ import numpy as np
 import pytest
 
 import gradtape as gt
+from tests.harness.seeds import everything
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 REDUCTIONS = {
@@ -19,11 +22,12 @@ REDUCTIONS = {
 SHAPES = [((0,), 0), ((0, 3), 0), ((3, 0), 1), ((3, 0), 0), ((2, 0, 3), 1)]
 
 
-def ways(f, shape):
+def ways(f, shape, native):
     unknown = [gt.TensorSpec([None] * len(shape), gt.float64)]
     yield "eager", f
     yield "interpreted", gt.function(f, jit_compile=False)
-    yield "native", gt.function(f)
+    if native:
+        yield "native", gt.function(f)
     yield "of unknown size", gt.function(f, input_signature=unknown, jit_compile=False)
 
 
@@ -40,14 +44,15 @@ def test_nothing_has_the_derivative_zero_everywhere(name, shape, axis):
         return gt.nest.flatten(REDUCTIONS[name](x, axis=axis))
 
     x = gt.zeros(shape, gt.float64)
+    native = everything() or SHAPES[[*REDUCTIONS].index(name) % len(SHAPES)] == (shape, axis)
     try:
         expected = [np.asarray(y) for y in f(x)]
     except (ValueError, gt.errors.InvalidArgumentError):
-        for _, way in ways(f, shape):
+        for _, way in ways(f, shape, True):
             with pytest.raises((ValueError, gt.errors.InvalidArgumentError)):
                 way(x)
         return
-    for label, way in ways(f, shape):
+    for label, way in ways(f, shape, native):
         with gt.GradientTape() as tape:
             tape.watch(x)
             results = way(x)

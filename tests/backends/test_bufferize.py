@@ -43,6 +43,7 @@ from gradtape.passes.inplace import ARITHMETIC, TWINS, pure_op
 from tests.backends.build import INT, Build, items, program, tensor
 from tests.harness.checked_passes import same_bits
 from tests.harness.peak_memory import peak_bytes
+from tests.harness.seeds import everything
 
 X = np.array([1.0, 2.0, 3.0])
 AT = (Slot(0),)
@@ -635,7 +636,7 @@ def _nest(draw: Any, b: Build, kind: str, values: list[Any], flag: Any, depth: i
     return list(b.scan(draw(st.integers(0, 3)), chosen, body, [flag]))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300 if everything() else 150, deadline=None)
 @given(programs())
 def test_random_programs_mean_the_same(made: tuple[Block, list[Any]]) -> None:
     block, arrays = made

@@ -12,7 +12,7 @@ from tests.harness.seeds import in_sample
 from tests.harness.tolerances import IDENTITY, same_array
 
 DERIVATIVE = 1e-9  # sums in another order
-TWICE = 3
+TWICE = 6
 COMPILED = {"interpreted": {"jit_compile": False}, "native": {}}
 
 

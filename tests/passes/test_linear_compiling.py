@@ -1,5 +1,6 @@
 """Compiling is linear: tracing, the reverse sweep and every pass take about four times the steps on four times the program.
 
+Each stage meets two of the eight programs, and all of them in `make test-all`; each program meets a stage.
 Programs are irregular, so that no loop is found in them again: which operation comes next depends on a generator's numbers.
 """
 
@@ -132,7 +133,8 @@ def body_of_a_loop(x, turns):
 
 
 FUNCTIONS = [scalars, vectors, readers_of_one_value, parts, branches, loops, calls, body_of_a_loop]
-SOME, OTHERS = (FUNCTIONS, FUNCTIONS) if everything() else (FUNCTIONS[::2], FUNCTIONS[1::2])
+TRACED, REVERSED, PASSED, PRINTED = (FUNCTIONS if everything() else FUNCTIONS[i::4] for i in range(4))
+WRITTEN = [scalars, vectors, branches, body_of_a_loop] if everything() else [vectors, branches]
 X = np.linspace(0.1, 0.9, 20)
 
 
@@ -167,12 +169,12 @@ def assert_linear(run, f):
     assert is_linear(*steps, sizes[1] / sizes[0]), f"{steps} steps for programs of {sizes} operations"
 
 
-@pytest.mark.parametrize("f", SOME, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("f", TRACED, ids=lambda f: f.__name__)
 def test_tracing(f):
     assert_linear(lambda turns: traced(with_gradient(f), turns), f)
 
 
-@pytest.mark.parametrize("f", OTHERS, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("f", REVERSED, ids=lambda f: f.__name__)
 def test_reverse(f):
     blocks = {turns: traced(f, turns) for turns in (SMALL, FACTOR * SMALL)}
     assert_linear(lambda turns: split(blocks[turns], {0}, [0]), f)
@@ -195,12 +197,12 @@ def test_pass(f, name):
     assert_linear(lambda turns: ALONE[name](program(f, turns)), f)
 
 
-@pytest.mark.parametrize("f", SOME, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("f", PASSED, ids=lambda f: f.__name__)
 def test_all_passes(f):
     assert_linear(lambda turns: prepared(program(f, turns)), f)
 
 
-@pytest.mark.parametrize("f", [scalars, vectors, branches, body_of_a_loop], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("f", WRITTEN, ids=lambda f: f.__name__)
 def test_planning_and_writing(f, monkeypatch):
     """From the prepared program to LLVM's text: kernels are found, code is written and cut into parts."""
     for room, name in ((outlining, "LONG"), (plan, "LONG")):  # short programs are cut, too, so that both do the same
@@ -209,7 +211,7 @@ def test_planning_and_writing(f, monkeypatch):
     assert_linear(lambda turns: written(blocks[turns]), f)
 
 
-@pytest.mark.parametrize("f", OTHERS, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("f", PRINTED, ids=lambda f: f.__name__)
 def test_the_programs_text_which_is_the_key_of_the_cache(f):
     assert_linear(lambda turns: text_and_objects(program(f, turns)), f)
 
