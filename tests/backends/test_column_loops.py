@@ -14,6 +14,7 @@ from gradtape.backends.llvm.planning.column_loops import TURNED
 from gradtape.ir.graph import Block
 from gradtape.ir.walk import program
 from gradtape.ops.structured import SCAN
+from tests.harness.seeds import half_of_pairs
 
 
 def recursive(x: Any) -> Any:
@@ -74,8 +75,12 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Block, Block]]:
     return noted
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("shape", [(64, 40), (17, 129), (5, 7, 70), (131, 17)], ids=str)
+SHAPES = [(64, 40), (17, 129), (5, 7, 70), (131, 17)]
+# every loop meets every shape in one dtype, and both dtypes; in `make test-all` every shape in both
+PAIRS = half_of_pairs(SHAPES, ("float32", "float64"))
+
+
+@pytest.mark.parametrize(("shape", "dtype"), PAIRS, ids=str)
 @pytest.mark.parametrize("loop", [recursive, twice, in_a_loop, backwards, sums], ids=lambda loop: loop.__name__)
 def test_values_and_derivatives_are_those_of_the_loop(loop: Any, shape: Any, dtype: str, seen: Any) -> None:
     x = gt.constant(np.random.default_rng(7).normal(size=shape), dtype)

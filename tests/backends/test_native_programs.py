@@ -20,8 +20,8 @@ from tests.zoo.sized_programs import sized_programs
 from tests.zoo.test_random_functions import first_order, is_refusal, load, second_order
 from tests.zoo.test_zoo import ENTRIES, GRADIENT, eager_gradients, eager_run, same
 
-SAMPLE = 4  # without `make test-all` one entry in so many is run, as compiling takes longest
-SECOND = 8  # and one in so many differentiated twice
+SAMPLE = 6  # without `make test-all` one entry in so many is run, as compiling takes longest
+SECOND = 12  # and one in so many differentiated twice
 PARTS = 4
 SIZED = 2  # further parts, of functions with sizes known at run time only
 
