@@ -16,8 +16,10 @@ import numpy as np
 
 import gradtape as gt
 from gradtape.core.hooks import HOOKS
+from gradtape.distribute.rank_kinds import is_replicated
 from gradtape.functions.stages import prepared
 from gradtape.ir.walk import program
+from tests.harness.seeds import Asked, in_sample
 
 ranks = gt.distribute
 N, ME = ranks.size(), ranks.rank()
@@ -473,11 +475,94 @@ def _recomputed(step: Any, a: Any, b: Any, x: Any) -> Any:
     return gt.recompute_grad(step)(a, b, x)[0]
 
 
+def _rule_of_a_tape_around(step: Any, a: Any, b: Any, x: Any) -> Any:
+    @gt.custom_gradient
+    def ruled(x: Any) -> Any:
+        with gt.GradientTape() as tape:
+            tape.watch(x)
+            y = step(a, b, x)[0]
+        return y, lambda upstream: tape.gradient(y, x, output_gradients=upstream, unconnected_gradients="zero")
+
+    return ruled(x)
+
+
+def _rule_with_a_tape(step: Any, a: Any, b: Any, x: Any) -> Any:
+    @gt.custom_gradient
+    def ruled(x: Any) -> Any:
+        def rule(upstream: Any) -> Any:
+            with gt.GradientTape() as tape:
+                tape.watch(x)
+                y = step(a, b, x)[0]
+            return tape.gradient(y, x, output_gradients=upstream, unconnected_gradients="zero")
+
+        return step(a, b, x)[0], rule
+
+    return ruled(x)
+
+
+def _rule_with_a_tape_on_a_product(step: Any, a: Any, b: Any, x: Any) -> Any:
+    """The same derivative, asked for in another way, of what is replicated inside."""
+
+    def product(x: Any) -> Any:
+        shared = ranks.broadcast(x)
+        return step(a, shared, x)[0] * shared
+
+    @gt.custom_gradient
+    def ruled(x: Any) -> Any:
+        def rule(upstream: Any) -> Any:
+            with gt.GradientTape() as tape:
+                tape.watch(x)
+                y = product(x) * upstream
+            return tape.gradient(y, x, unconnected_gradients="zero")
+
+        return product(x), rule
+
+    return ruled(x)
+
+
+def _rule_with_a_collective(step: Any, a: Any, b: Any, x: Any) -> Any:
+    @gt.custom_gradient
+    def ruled(x: Any) -> Any:
+        return ranks.all_reduce(x * x) / 2.0, lambda upstream: ranks.all_reduce(upstream) * x
+
+    return step(a * ruled(x), b, ruled(x))[0]
+
+
+def _rule_with_a_tape_recomputed(step: Any, a: Any, b: Any, x: Any) -> Any:
+    return gt.recompute_grad(lambda a, b, x: _rule_with_a_tape(step, a, b, x))(a, b, x)
+
+
+def _slope(step: Any, a: Any, b: Any, x: Any) -> Any:
+    with gt.GradientTape() as tape:
+        tape.watch(x)
+        y = step(a, b, x)[0]
+        y = y * y
+    return a + tape.gradient(y, x, unconnected_gradients="zero")
+
+
+def _slope_in_a_branch(step: Any, a: Any, b: Any, x: Any) -> Any:
+    if ranks.all_reduce(x) > 0.0:
+        a = _slope(step, a, b, x)
+    return a
+
+
+def _slope_recomputed(step: Any, a: Any, b: Any, x: Any) -> Any:
+    return gt.recompute_grad(lambda a, b, x: _slope(step, a, b, x))(a, b, x)
+
+
 CONSTRUCTS = (_for, _python_for, _while, _branch_in_a_loop, _call, _recomputed)
+RULES = (
+    _rule_of_a_tape_around, _rule_with_a_tape, _rule_with_a_tape_on_a_product, _rule_with_a_collective,
+    _rule_with_a_tape_recomputed, _slope_in_a_branch, _slope_recomputed,
+)  # fmt: skip
+# An eager backward pass that is recorded does not know of a saved array that it is data of a rank: the ranks say that they
+# differ, where the program gives the derivative.
+REFUSED = {(_slope_in_a_branch, "array_under_the_sum"), (_slope_recomputed, "array_under_the_sum")}
+SHIFT = 1e-5
 
 
 def through_constructs(steps: int) -> Any:
-    """What is replicated in eager code is so behind the loops, branches and calls of a program: no stray factor of N."""
+    """What is replicated in eager code is so behind the loops, branches, calls and rules of a program: no stray factor of N."""
     x = gt.constant(0.3 + 0.1 * ME, gt.float64)
 
     def gradient(function: Any) -> float:
@@ -486,27 +571,52 @@ def through_constructs(steps: int) -> Any:
             target = function(x)
         return float(tape.gradient(target, x, unconnected_gradients="zero"))
 
-    for construct in CONSTRUCTS:
+    for construct in (*CONSTRUCTS, *RULES):
         for name, step in STEPS.items():
-            one = gt.constant(1.0, gt.float64)
-
-            def program(x: Any, construct: Any = construct, step: Any = step, one: Any = one) -> Any:
-                return construct(step, one, one * 2.0, x)
-
-            def inside(x: Any, program: Any = program) -> Any:
-                with gt.GradientTape() as tape:
-                    tape.watch(x)
-                    target = program(x)
-                return tape.gradient(target, x, unconnected_gradients="zero")
-
+            # (on one rank every value is the same on all: that has nothing to tell but that it runs)
+            if (construct, name) in REFUSED or not in_sample(f"{construct.__name__} {name}", 3 if N > 1 else 9):
+                continue
+            program, inside = _programs(construct, step)
+            label = f"{construct.__name__}, {name}, rank {ME} of {N}"
             expected = gradient(program)
-            found = [
+            answers = [
                 gradient(gt.function(program)),
                 gradient(gt.function(program, jit_compile=False)),
                 float(gt.function(inside)(x)),
             ]
-            np.testing.assert_allclose(found, expected, rtol=1e-12, err_msg=f"{construct.__name__}, {name}, rank {ME} of {N}")
+            np.testing.assert_allclose(answers, expected, rtol=1e-12, err_msg=label)
+            if construct in RULES:
+                np.testing.assert_allclose(expected, _difference(program, x), rtol=1e-7, atol=1e-7, err_msg=label)
     return []
+
+
+def _programs(construct: Any, step: Any) -> tuple[Any, Any]:
+    """A program, and one that asks for its gradient itself. (They capture `one`: an argument of a function is local.)"""
+    one = gt.constant(1.0, gt.float64)
+
+    def program(x: Any) -> Any:
+        return construct(step, one, one * 2.0, x)
+
+    def inside(x: Any) -> Any:
+        with gt.GradientTape() as tape:
+            tape.watch(x)
+            target = program(x)
+        return tape.gradient(target, x, unconnected_gradients="zero")
+
+    return program, inside
+
+
+def _difference(program: Any, x: Any) -> float:
+    """The derivative of the global function in the number of this rank, by differences."""
+    with gt.GradientTape() as tape:
+        tape.watch(x)
+        shared = is_replicated(program(x))
+
+    def value(who: int, shift: float) -> float:
+        target = program(x + (shift if who == ME else 0.0))
+        return float(target if shared else ranks.all_reduce(target))
+
+    return [(value(who, SHIFT) - value(who, -SHIFT)) / (2 * SHIFT) for who in range(N)][ME]
 
 
 def managed(steps: int) -> Any:
@@ -609,6 +719,8 @@ if __name__ == "__main__":
     lengths = {"mlp": 200, "lstm": 200, "heat": 1000, "gauss_seidel": 1000} if "--long" in sys.argv else {}
     lengths = {"fewer_rows_than_ranks": 5, "overlapped": 20, "mlp": 12, "lstm": 8, "heat": 40, "gauss_seidel": 15, **lengths}
     programs = {**PROGRAMS, "metrics": metrics} if "--long" in sys.argv and find_spec("keras") else PROGRAMS
-    answers = {name: run(lengths.get(name, 2)) for name, run in programs.items()}
+    Asked.programs = 10**6 if "--long" in sys.argv else 0
+    named = [name for name in programs if name in sys.argv] or programs
+    answers = {name: programs[name](lengths.get(name, 2)) for name in named}
     if ME == 0:
         print(json.dumps(answers), flush=True)

@@ -12,17 +12,18 @@ SOURCE = ROOT / "src" / "gradtape"
 
 
 @cache
-def _tree() -> Tree:
+def source_tree() -> Tree:
+    """The source, read and parsed once for all tests."""
     return Tree(SOURCE)
 
 
 @cache
 def modules() -> dict[str, Path]:
     """Dotted name → file, of every module of the package."""
-    return {module.name: module.path for module in _tree()}
+    return {module.name: module.path for module in source_tree()}
 
 
 @cache
 def imports(path: Path) -> tuple[Import, ...]:
     """Every import in a file, functions included."""
-    return next(module.imports for module in _tree() if module.path == path)
+    return next(module.imports for module in source_tree() if module.path == path)

@@ -8,7 +8,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from tests.structure.house.tree import Module, Tree
-from tests.structure.modules import ROOT, SOURCE, modules
+from tests.structure.modules import ROOT, modules, source_tree
 
 LIMIT = 600
 MEDIAN = 250
@@ -25,14 +25,14 @@ def files() -> Iterator[Path]:
 
 def test_no_file_is_long() -> None:
     """Comments are not counted."""
-    lengths = {module.relative: module.lines for module in Tree(SOURCE)}
+    lengths = {module.relative: module.lines for module in source_tree()}
     assert {name: n for name, n in lengths.items() if n > LIMIT} == {}
     assert statistics.median(n for n in lengths.values() if n) <= MEDIAN
 
 
 def test_no_function_is_long() -> None:
     """Comments, signature and docstring, which may list many options, aside."""
-    functions = ((module, node) for module in Tree(SOURCE) for node in module.all(ast.FunctionDef, ast.AsyncFunctionDef))
+    functions = ((module, node) for module in source_tree() for node in module.all(ast.FunctionDef, ast.AsyncFunctionDef))
     lengths = {f"{module.relative}:{node.name}": _body_lines(module, node) for module, node in functions}
     assert {name: n for name, n in lengths.items() if n > FUNCTION} == {}
 
@@ -59,7 +59,7 @@ def silent_handlers(module: Module) -> list[str]:
 
 def test_whoever_catches_everything_says_why(tmp_path: Path) -> None:
     """Else a defect of ours may go unseen: in a slower path, in an answer that is not there."""
-    assert [place for module in Tree(SOURCE) for place in silent_handlers(module)] == []
+    assert [place for module in source_tree() for place in silent_handlers(module)] == []
     quiet = "try:\n    f()\nexcept Exception:\n    pass\n"
     texts = [quiet, quiet.replace(" Exception", ""), quiet.replace("pass", "raise"), quiet.replace("pass", "pass  # because")]
     texts += [quiet.replace("Exception", "KeyError"), quiet.replace("    pass", "    # because\n    pass")]

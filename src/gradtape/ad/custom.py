@@ -17,8 +17,8 @@ from gradtape.ad.binding import reboxed
 from gradtape.core.dispatch import record_general, stored, unrecorded
 from gradtape.core.hooks import HOOKS
 from gradtape.core.opdef import Op
-from gradtape.core.record import NOBODY, TRACING, Record, RecordingScope, current_scope, scope_of
-from gradtape.core.tensor import Tensor
+from gradtape.core.record import LOCAL, NOBODY, TRACING, Record, RecordingScope, current_scope, scope_of
+from gradtape.core.tensor import Tensor, box
 from gradtape.ops.reduce import reduce_sum
 
 Rule = Callable[[tuple[Any, ...], tuple[bool, ...]], Sequence[Any]]
@@ -64,8 +64,11 @@ class CallRule:
     def __call__(self, cts: Any, needed: tuple[bool, ...]) -> list[Any]:
         cotangents = cts if isinstance(cts, tuple) else (cts,)
         if all(isinstance(ct, Tensor) for ct in cotangents):
+            if HOOKS.array_kind is not None:
+                # what a rule gets is the share of this rank, whatever the value was made of
+                cotangents = tuple(ct if ct.wraps else ct * box(np.ones((), ct.dtype.dtype)[()], LOCAL) for ct in cotangents)
             return self._noted(list(self.function(cotangents, needed)), needed)
-        tensors = tuple(reboxed(ct, None) for ct in cotangents)
+        tensors = tuple(reboxed(ct, HOOKS.array_kind) for ct in cotangents)
         with scope_of(NOBODY):
             answers = self.function(tensors, needed)
         return self._noted([a._data if isinstance(a, Tensor) and not a.wraps else a for a in answers], needed)

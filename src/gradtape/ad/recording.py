@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from gradtape.ad.backward import Step, gradients
-from gradtape.core.record import Record, Recorder, RecordList, TapeKey, current_scope, leaf, past_of_leaf, scope_of
+from gradtape.core.hooks import HOOKS
+from gradtape.core.record import REPLICATED, Record, Recorder, RecordList, TapeKey, current_scope, leaf, past_of_leaf, scope_of
 from gradtape.core.tensor import Tensor, box
 from gradtape.ops.collective import MESSAGES
 from gradtape.ops.create import zeros
@@ -54,7 +55,9 @@ class Recording(Recorder):
         lift(twin)
         node = tensor._node
         if node is None or not any(key.open for key in node.keys):
-            twin._node = leaf((self.key,), tensor.shape, past_of_leaf(node))
+            # (among ranks a value without a past is made of numbers: that it is watched here makes it no data of a rank)
+            past = past_of_leaf(node) if node is not None or HOOKS.kind_of is None else (REPLICATED,)
+            twin._node = leaf((self.key,), tensor.shape, past)
         else:
             self.know(node)
         if tensor.dtype.is_complex:

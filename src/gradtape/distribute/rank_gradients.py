@@ -38,7 +38,8 @@ from gradtape.variables.indexed_slices import IndexedSlices
 def among_ranks(tape: GradientTape, targets: list[Tensor], seeds: list[Tensor], flat: list[Any], recorded: bool) -> list[Any]:
     """The answers of a tape, one per source, where several ranks run."""
     shared = [is_replicated(source) for source in flat]
-    once = [is_replicated(target) for target in targets]
+    # Σ seed · target is the function that is differentiated: it is as local as either of them
+    once = [is_replicated(target) and is_replicated(seed, True) for target, seed in zip(targets, seeds, strict=True)]
     # both ends of a message answer, always; all others agree: so a rank that talks to some need not know what the rest does
     partners = {record: zero for record, zero in _zeros(tape).items() if record.op in MESSAGES}
     together = len(partners) < len(tape._communications) or any(shared) or any(once)

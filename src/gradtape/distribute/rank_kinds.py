@@ -23,13 +23,14 @@ from gradtape.ir.walk import program
 from gradtape.ops.collective import COMMUNICATIONS, REPLICATING
 from gradtape.ops.structured import CALL, COND, CUSTOM, SCAN, WHILE, body_result
 from gradtape.trace.effects import active
+from gradtape.trace.tracing import TRACE
 from gradtape.variables.variable import Variable
 
 MIRRORED: WeakSet[VariableKey] = WeakSet()  # variables that strategies keep the same on all ranks
 
 
-def is_replicated(value: Tensor | Variable) -> bool:
-    """Whether a tensor or variable is the same on all ranks because of how it was computed."""
+def is_replicated(value: Tensor | Variable, numbers: bool = False) -> bool:
+    """Whether a tensor or variable is the same on all ranks because of how it was computed; if of `numbers` alone: as told."""
     if isinstance(value, Variable):
         return value._key in MIRRORED
     if value.wraps:
@@ -38,8 +39,7 @@ def is_replicated(value: Tensor | Variable) -> bool:
             inner = inner._data
         if isinstance(inner, Value):
             return _in_program(inner)
-    node = value._node
-    return node is not None and _Reader().same(node)
+    return numbers if value._node is None else _Reader().same(value._node)
 
 
 def kind_of(node: Record) -> RankKind:
@@ -139,7 +139,13 @@ def result_kinds(block: Block) -> Callable[[Sequence[Any], Sequence[Tensor]], No
 def _sources(block: Block, values: list[Value]) -> list[int] | None:
     """The parameters that values depend on otherwise than through operations that replicate; None if one is local anyway."""
     places = {param: i for i, param in enumerate(block.params)}
-    needed: dict[int, None] = {}
+    needed = _parameters(values)
+    return None if needed is None else [places[param] for param in needed if param in places]
+
+
+def _parameters(values: list[Value]) -> list[Value] | None:
+    """The same, whosever they are: a region that is being traced uses values of the blocks around it as they are."""
+    needed: list[Value] = []
     seen: set[Value] = set()
     stack = list(values)
     while stack:
@@ -149,8 +155,7 @@ def _sources(block: Block, values: list[Value]) -> list[int] | None:
         seen.add(value)
         producer = value.producer
         if producer is None:
-            if value in places:
-                needed[places[value]] = None
+            needed.append(value)
         elif producer.op in COMMUNICATIONS:
             if producer.op not in REPLICATING:
                 return None
@@ -163,7 +168,7 @@ def _sources(block: Block, values: list[Value]) -> list[int] | None:
             stack.extend(operands)
         else:
             stack.extend(producer.operands)
-    return list(needed)
+    return needed
 
 
 def _through(operation: Operation, place: int) -> list[Value] | None:
@@ -212,21 +217,26 @@ def _through_loop(operation: Operation, place: int) -> list[Value] | None:
 
 def _in_program(value: Value) -> bool:
     """Of a value of the program that is being traced: arguments are local, captured variables may be mirrored."""
-    block: Any = value.producer.home if value.producer is not None else value.owner
-    needed = _sources(block, [value])
-    return needed is not None and all(_replicated_input(block, i) for i in needed)
+    needed = _parameters([value])
+    return needed is not None and all(map(_replicated_input, needed))
 
 
-def _replicated_input(block: Block, place: int) -> bool:
-    tracer = active()
-    if tracer is None or tracer.block is not block or place < tracer.arguments:
+def _replicated_input(param: Value) -> bool:
+    trace, tracer = TRACE.get(), active()
+    if trace is not None and param in trace.stand_for:
+        return _in_program(trace.stand_for[param])
+    if tracer is None or tracer.block is not param.owner or param.index < tracer.arguments:
         return False
-    capture = tracer.captures[place - tracer.arguments]
+    capture = tracer.captures[param.index - tracer.arguments]
     if capture.kind in ("variable", "versions"):
         variable = capture.target()
         return variable is not None and variable._key in MIRRORED
     if capture.kind == "number":  # a Python number
         return True
+    # (one that wraps was lifted into the program, since a tape there watches it)
     return (
-        capture.kind == "tensor" and isinstance(tensor := capture.read(), Tensor) and not tensor.wraps and is_replicated(tensor)
+        capture.kind == "tensor"
+        and isinstance(tensor := capture.read(), Tensor)
+        and not tensor.wraps
+        and is_replicated(tensor, True)
     )

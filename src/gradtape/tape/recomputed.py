@@ -58,6 +58,7 @@ def stage_recomputed(
     places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, (Tensor, Readable))]
     given = [trace.own(convert(leaves[i])) for i in places]
     block = Block([t._data.type for t in given], name=getattr(f, "__name__", "f"))
+    trace.stand_for.update(zip(block.params, (t._data for t in given), strict=True))
     fresh = list(leaves)
     for place, twin in zip(places, params_of(block), strict=True):
         fresh[place] = twin

@@ -250,6 +250,7 @@ class Trace:
         self.types: list[Any] | None = None  # the result types of the next operation, while operations are replayed
         self.typing = Typing()
         self.constants: list[dict[Any, TracedTensor]] = [{}]
+        self.stand_for: dict[Value, Value] = {}  # parameters of inner blocks that have one value: it, in the block around
         self.before_write: Callable[[Tensor], None] | None = None  # told before `t[i] = v` gives a tensor another version
         self.after_write: Callable[[Tensor], None] | None = None  # and after it
         self.tape_watches: Callable[[Any, Tensor], None] | None = None  # told when a tape watches a tensor
