@@ -7,7 +7,6 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 from tests.autograph.compare import Outcome, assert_same, outcome
 from tests.autograph.random_programs import Fuel, compiled, programs
-from tests.harness.seeds import everything
 
 NUMBERS = itertools.count()
 
@@ -20,7 +19,7 @@ def fueled(function: Any) -> Any:
     return run
 
 
-@settings(max_examples=150 if everything() else 75, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(programs(), st.integers(-2, 3), st.integers(-2, 3))
 def test_random_programs(text: str, a: int, b: int) -> None:
     from gradtape.functions.autograph import convert

@@ -1,8 +1,7 @@
 """Native code touches nothing but its arrays: programs run between inaccessible pages, in processes of their own.
 
 One process runs many programs; if it ends early, the program that ended it has failed, and another process goes on with the
-rest. See `guarded.py` for what is guarded and `guarded_programs.py` for the programs. Of those with places around every edge
-one in some is run, in `make test-all` each; `test_native_bounds.py` runs all of them without guards.
+rest. See `guarded.py` for what is guarded and `guarded_programs.py` for the programs.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ import pytest
 
 from tests.backends.guarded_programs import PROGRAMS, SIZED, WRONG
 from tests.harness.process import PATIENCE
-from tests.harness.seeds import in_sample
 
 ROOT = Path(__file__).parents[2]
 
@@ -41,11 +39,7 @@ def guarded(frame: str, names: list[str]) -> dict[str, str]:
     return found
 
 
-EDGES = 3  # of so many programs with places around every edge one is run
-CHOSEN = {
-    "apart": [name for name in PROGRAMS if not name.startswith("edges_") or in_sample(name, EDGES)],
-    "whole": [name for name in PROGRAMS if name in SIZED],
-}
+CHOSEN = {"apart": list(PROGRAMS), "whole": [name for name in PROGRAMS if name in SIZED]}
 
 
 @pytest.mark.parametrize("frame", CHOSEN)

@@ -2,7 +2,7 @@
 np.einsum with lists of axes, np.linalg.eig. Values as NumPy has them; derivatives to order 2; eager, interpreted and native.
 
 As machine code one call in some is differentiated twice, in `make test-all` each: compiling takes longest, and
-`tests/backends/test_native_ops.py` has every op of these programs."""
+`tests/backends/test_native_ops.py` has samples of every op."""
 
 import linecache
 

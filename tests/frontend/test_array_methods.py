@@ -1,7 +1,7 @@
 """The methods of NumPy's arrays on tensors and variables: NumPy's values, differentiated to order 2, eager and compiled.
 
 As machine code one call in some is differentiated twice, in `make test-all` each: compiling takes longest, and
-`tests/backends/test_native_ops.py` has every op of these programs."""
+`tests/backends/test_native_ops.py` has samples of every op."""
 
 import inspect
 import linecache

@@ -1,7 +1,7 @@
 """`gt.scipy`: SciPy's values for tensors; derivatives in the point and in every parameter, order 2, eager and compiled.
 
 As machine code one call in some is differentiated twice, in `make test-all` each: compiling takes longest, and
-`tests/backends/test_native_ops.py` has every op of these programs."""
+`tests/backends/test_native_ops.py` has samples of every op."""
 
 import linecache
 

@@ -1,7 +1,7 @@
 """A watched value means the same to a program wherever it lives: argument, constant, captured tensor, variable, own gradient.
 
 Every program of `watched_programs.py` × home, to order 2, decorated against undecorated; each pair with one of the ways to
-differentiate, and with all of them under `--programs 1000`; one program in some as machine code, and then each in one home.
+differentiate, and with all of them under `--programs 1000`; some of them as machine code.
 """
 
 import numpy as np
@@ -19,10 +19,8 @@ from tests.function.watched_programs import (
     captured_tensor,
     variable,
 )
-from tests.harness.seeds import in_sample
 
 N = 3
-NATIVE = 3  # of so many programs one is machine code in a home
 
 
 def _check(got, wanted, what):
@@ -41,7 +39,7 @@ def test_tapes_and_accumulators_inside(program, request):
     u, n = gt.constant(VALUES, gt.float64), gt.constant(N)
     number = PROGRAMS.index(program)
     for place, home in enumerate(HOMES):
-        native = (number + place) % len(HOMES) == 0 and in_sample(program.__name__, NATIVE)
+        native = (number + place) % len(HOMES) == 0
         for way in _ways(request, number + place):
             compiled = gt.function(lambda u, n: way(program, home, u, n), jit_compile=native)  # noqa: B023  (called at once)
             what = f"{way.__name__} of {program.__name__}, {home.__name__}, {'native' if native else 'interpreted'}"
