@@ -111,6 +111,7 @@ KINDS = {
     "long tensor": lambda v: gt.constant(v, gt.int64),
     "variable": lambda v: gt.Variable(v, dtype=gt.int32),
     "tensors": lambda v: each(v, gt.constant),
+    "decided": lambda v: v,  # in a program: by a branch
 }
 
 
@@ -145,15 +146,29 @@ def test_numbers_of_every_kind(name: str) -> None:
                 compare(outcome(name, function, {**call, number: make(call[number])}), expected, f"{name}, {number} as {kind}")
 
 
-def in_a_program(function: Any, call: dict[str, Any], number: str, given: Any) -> Any:
-    """The function compiled, with one of its numbers from outside: an argument, or a captured variable."""
+def decided(value: Any, first: Any) -> Any:
+    """A number, or every number of nested lists, as a Python number that a branch of the program decides."""
+    if isinstance(value, list):
+        # (a comprehension's list is taken back with the trace, before the message can name the argument)
+        return list(map(lambda item: decided(item, first), value))  # noqa: C417
+    number = value + 1
+    if first:
+        number = value
+    return number
+
+
+def in_a_program(function: Any, call: dict[str, Any], number: str, given: Any, kind: str) -> Any:
+    """The function compiled, with one of its numbers from outside (an argument, or a captured variable), or decided inside."""
+    if kind == "decided":
+        branching = gt.function(lambda first: function(**{**call, number: decided(given, first)}), jit_compile=False)
+        return lambda: branching(gt.constant(True))
     if isinstance(given, gt.Variable):
         return gt.function(lambda: function(**{**call, number: given}), jit_compile=False)
     compiled = gt.function(lambda n: function(**{**call, number: n}), jit_compile=False)
     return lambda: compiled(given)
 
 
-@pytest.mark.parametrize("kind", ["tensor", "tensors", "variable"])
+@pytest.mark.parametrize("kind", ["tensor", "tensors", "variable", "decided"])
 @pytest.mark.parametrize("name", [name for name in FUNCTIONS if name not in APPLIED and name != "gradcheck"])
 def test_numbers_of_a_program(name: str, kind: str) -> None:
     function, numbers = FUNCTIONS[name]
@@ -162,7 +177,7 @@ def test_numbers_of_a_program(name: str, kind: str) -> None:
     for number in numbers:
         if call[number] is None:
             continue
-        run = in_a_program(function, call, number, KINDS[kind](call[number]))
+        run = in_a_program(function, call, number, KINDS[kind](call[number]), kind)
         if number not in REFUSED.get(name, "").split():
             compare(outcome("", run, {}), expected, f"{name}, {number} as {kind} of a program")
             continue

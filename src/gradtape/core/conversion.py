@@ -85,7 +85,8 @@ def _from_python(value: Any, dtype: DTypeLike | None, hint: DTypeLike | None) ->
     if value.__class__ is Dim:
         return HOOKS.dimension(value, dtype or hint)
     if isinstance(value, (list, tuple)) and contains_tensor(value):
-        packed: Tensor = convert(HOOKS.stack(value), dtype, hint)
+        numbers = HOOKS.numbers(value, dtype, hint)
+        packed: Tensor = convert(HOOKS.stack(value), dtype, hint) if numbers is None else numbers
         return packed
     # (before anything is asked of the object: what users say about their classes counts first)
     for _, kinds, function in _REGISTERED:

@@ -41,6 +41,11 @@ _COUNTING = {
 }  # fmt: skip
 # functions of math and cmath that are constant in pieces, or ask
 _PIECEWISE = {"ceil", "floor", "isclose", "isfinite", "isinf", "isnan", "isqrt", "trunc"}
+_OPERATIONS = (
+    "gradtape.ops.",
+    "gradtape.core.arguments",
+    "gradtape.train.optimizers.",
+)  # where float(t) is no wish of the user's
 _STORES = {"STORE_SUBSCR", "STORE_SLICE", "STORE_ATTR"}
 _CALLS = {"CALL", "CALL_KW", "CALL_FUNCTION_EX", "PRECALL"}
 _LOADS = {"LOAD_NAME", "LOAD_GLOBAL", "LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_AND_CLEAR", "LOAD_DEREF", "LOAD_CLASSDEREF"}
@@ -161,7 +166,9 @@ def _has_derivative(node: Record) -> bool:
 def _verdict(frame: FrameType, how: str, copied: bool) -> TypeError | Doubt | str | None:
     """The error for what the frame does, None if it leaves the tape on purpose, what it calls if that only takes a number."""
     code = frame.f_code
-    if code.co_filename in INTERNAL or _is_drawing(frame):
+    if code.co_filename in INTERNAL:
+        return _inside_operation(frame) if how in ("__float__", "__complex__") else None
+    if _is_drawing(frame):
         return None
     if code.co_filename.startswith(LIBRARIES):
         return _inside_library(frame)
@@ -202,6 +209,20 @@ def _inside_library(frame: FrameType) -> TypeError | None:
     return (
         _by_other(inner, module, code) if module.startswith(ARRAY_LIBRARIES) else _by_function(inner, module, code.co_qualname)
     )
+
+
+def _inside_operation(frame: FrameType) -> TypeError | None:
+    """A function of our own that takes a number where it is given a tensor: `norm(x, ord=t)`."""
+    module, called = str(frame.f_globals.get("__name__", "")), frame
+    if not module.startswith(_OPERATIONS):
+        return None
+    while called.f_back is not None and called.f_back.f_code.co_filename in INTERNAL:
+        called = called.f_back
+    if called.f_back is None:
+        return None
+    name = called.f_code.co_name if called.f_code.co_name != "__init__" else type(called.f_locals.get("self")).__name__
+    what = f"gives {name} a tensor that a tape watches where it takes a number, for which it has no derivative"
+    return _lost(called.f_back, what, "give it a number, or gt.stop_gradient(t)")
 
 
 def _by_other(frame: FrameType, module: str, code: CodeType) -> TypeError | None:

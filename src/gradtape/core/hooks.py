@@ -44,7 +44,8 @@ class Hooks:
 
     __slots__ = (
         "among_ranks", "array_kind", "broadcast_to", "cast", "cast_op", "check_gradient", "dimension", "identity", "kind_of",
-        "op_by_name", "opened", "over_batch", "quick", "reshape", "result_kinds", "scipy_rule", "stack", "weak", "world",
+        "numbers", "op_by_name", "opened", "over_batch", "quick", "reshape", "result_kinds", "scipy_rule", "stack", "weak",
+        "world",
     )  # fmt: skip
     # -- families of ops
     cast_op: Any  # ops/elementwise.py
@@ -66,6 +67,7 @@ class Hooks:
     # -- tracing
     # functions/staging: the list value behind a Python list whose items live in a program, and its length where known
     opened: Callable[[Any], tuple[Any, int | None] | None]
+    numbers: Callable[..., Any]  # trace/weak.py: a list of numbers, some of them the program's, as a tensor; else None
     over_batch: Callable[..., Any]  # ad/batch_regions.py: a structured operation on batched operands
     quick: dict[type, Callable[..., Any]]  # class → quick(op, x[, y]): a short way for elementwise ops. trace/fast_path.py
     weak: dict[type, Callable[[list[Any]], tuple[Any, ...]]]  # classes that stand for Python numbers → promotion. trace/weak.py
@@ -75,6 +77,7 @@ class Hooks:
         self.weak = {}
         self.array_kind = self.among_ranks = self.check_gradient = self.kind_of = self.result_kinds = None
         self.opened = lambda values: None  # until a function is traced there is no such list
+        self.numbers = lambda values, dtype, hint: None
 
 
 HOOKS = Hooks()

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from gradtape.core import batching, inference
-from gradtape.core.arguments import real_floats
+from gradtape.core.arguments import real_floats, real_number, real_numbers
 from gradtape.core.bfloat16 import rounded_once
 from gradtape.core.dispatch import apply, convert
 from gradtape.core.forms import unary
 from gradtape.core.opdef import Cost, Sample, composite, elementwise, general
-from gradtape.core.tensor import Tensor
+from gradtape.core.tensor import Readable, Tensor
 from gradtape.core.typing import Array, Axis, TensorLike
 from gradtape.dtypes import float32
 from gradtape.ops.sampling import away, normal, spread
@@ -199,14 +199,17 @@ def relu6(features: TensorLike, name: str | None = None) -> Tensor:
     return _relu6(features)
 
 
-def leaky_relu(features: TensorLike, alpha: float = 0.2, name: str | None = None) -> Tensor:
-    """x where positive, alpha·x elsewhere. For a learned alpha write `gt.where(x > 0, x, alpha * x)`.
+def leaky_relu(features: TensorLike, alpha: TensorLike = 0.2, name: str | None = None) -> Tensor:
+    """x where positive, alpha·x elsewhere. A tensor or variable as alpha is broadcast, and has a gradient.
 
     >>> import gradtape as gt
     >>> gt.nn.leaky_relu([-1.0, 2.0]).numpy()
     array([-0.2,  2. ], dtype=float32)
     """
-    return apply(LEAKY_RELU, real_floating(features, "leaky_relu"), alpha=float(alpha))
+    x = real_floating(features, "leaky_relu")
+    if isinstance(alpha, (Tensor, Readable)):
+        return where(x > 0.0, x, cast(real_numbers(alpha, "alpha", "leaky_relu", x.dtype), x.dtype) * x)
+    return apply(LEAKY_RELU, x, alpha=real_number(alpha, "alpha", "leaky_relu"))
 
 
 def elu(features: TensorLike, name: str | None = None) -> Tensor:

@@ -13,8 +13,8 @@ import numpy as np
 from gradtape.core.arguments import dtype_of, numeric, of_rank, real_number
 from gradtape.core.dispatch import convert, twin
 from gradtape.core.opdef import Sample, composite
-from gradtape.core.tensor import Tensor
-from gradtape.core.typing import DTypeLike, Integers, TensorLike
+from gradtape.core.tensor import Readable, Tensor
+from gradtape.core.typing import DTypeLike, Integers, Real, TensorLike
 from gradtape.errors import InvalidArgumentError
 from gradtape.ops.contract import tensordot
 from gradtape.ops.conversions import saturate_cast
@@ -169,9 +169,9 @@ def adjust_contrast(images: TensorLike, contrast_factor: TensorLike) -> Tensor:
 @composite(
     samples=lambda: [Sample(positive(2, 2, 1), 1.5, 2.0), Sample(positive(1, 1, 1), -1.0, raises=(ValueError, "negative"))]
 )
-def adjust_gamma(image: TensorLike, gamma: float = 1.0, gain: float = 1.0) -> Tensor:
+def adjust_gamma(image: TensorLike, gamma: Real = 1.0, gain: Real = 1.0) -> Tensor:
     """gain · image^gamma."""
-    if real_number(gamma, "gamma", "adjust_gamma") < 0:
+    if _is_number(gamma) and real_number(gamma, "gamma", "adjust_gamma") < 0:
         raise InvalidArgumentError(f"adjust_gamma: gamma must not be negative, got {gamma}")
     return _adjusted(image, lambda x: gain * x**gamma)
 
@@ -203,14 +203,19 @@ def adjust_saturation(image: TensorLike, saturation_factor: TensorLike, name: st
 # -- at random ---------------------------------------------------------------------------------------------------------
 
 
-def _between(lower: float, upper: float, op: str) -> tuple[float, float]:
-    if not 0 <= lower < upper:
+def _is_number(value: Real) -> bool:
+    """Whether a value can be looked at: tensors may get theirs when a program runs, and are taken as they are."""
+    return not isinstance(value, (Tensor, Readable))
+
+
+def _between(lower: Real, upper: Real, op: str) -> tuple[Real, Real]:
+    if _is_number(lower) and _is_number(upper) and not 0 <= lower < upper:
         raise InvalidArgumentError(f"{op}: needs 0 <= lower < upper, got {lower} and {upper}")
     return lower, upper
 
 
-def _around(max_delta: float, op: str, most: float = float("inf")) -> tuple[float, float]:
-    if not 0 <= max_delta <= most:
+def _around(max_delta: Real, op: str, most: float = float("inf")) -> tuple[Real, Real]:
+    if _is_number(max_delta) and not 0 <= max_delta <= most:
         raise InvalidArgumentError(
             f"{op}: max_delta must not be negative{'' if most > 1 else ', nor above ½'}, got {max_delta}"
         )
@@ -223,7 +228,7 @@ def _coins(image: TensorLike, op: str) -> tuple[Tensor, tuple[int, ...]]:
     return x, (*tuple(x.shape)[: x.ndim - 3], 1, 1, 1)
 
 
-def random_brightness(image: TensorLike, max_delta: float, seed: int | None = None) -> Tensor:
+def random_brightness(image: TensorLike, max_delta: Real, seed: int | None = None) -> Tensor:
     """`adjust_brightness` by a random delta.
 
     >>> import gradtape as gt
@@ -234,12 +239,12 @@ def random_brightness(image: TensorLike, max_delta: float, seed: int | None = No
 
 
 @composite(samples=lambda: [Sample(np.abs(spread(2, 2, 3)) / 4.0 + 0.1, 0.2, np.array([1, 2]))])
-def stateless_random_brightness(image: TensorLike, max_delta: float, seed: TensorLike) -> Tensor:
+def stateless_random_brightness(image: TensorLike, max_delta: Real, seed: TensorLike) -> Tensor:
     """`adjust_brightness` by a random delta that depends only on the seed (two integers)."""
     return adjust_brightness(image, stateless_uniform([], seed, *_around(max_delta, "stateless_random_brightness")))
 
 
-def random_contrast(image: TensorLike, lower: float, upper: float, seed: int | None = None) -> Tensor:
+def random_contrast(image: TensorLike, lower: Real, upper: Real, seed: int | None = None) -> Tensor:
     """`adjust_contrast` by a random factor.
 
     >>> import gradtape as gt
@@ -250,12 +255,12 @@ def random_contrast(image: TensorLike, lower: float, upper: float, seed: int | N
 
 
 @composite(samples=lambda: [Sample(np.abs(spread(2, 2, 3)) / 4.0 + 0.1, 0.5, 1.5, np.array([1, 2]))])
-def stateless_random_contrast(image: TensorLike, lower: float, upper: float, seed: TensorLike) -> Tensor:
+def stateless_random_contrast(image: TensorLike, lower: Real, upper: Real, seed: TensorLike) -> Tensor:
     """`adjust_contrast` by a random factor that depends only on the seed (two integers)."""
     return adjust_contrast(image, stateless_uniform([], seed, *_between(lower, upper, "stateless_random_contrast")))
 
 
-def random_hue(image: TensorLike, max_delta: float, seed: int | None = None) -> Tensor:
+def random_hue(image: TensorLike, max_delta: Real, seed: int | None = None) -> Tensor:
     """`adjust_hue` by a random delta.
 
     >>> import gradtape as gt
@@ -266,12 +271,12 @@ def random_hue(image: TensorLike, max_delta: float, seed: int | None = None) -> 
 
 
 @composite(samples=lambda: [Sample(np.abs(spread(2, 2, 3)) / 4.0 + 0.1, 0.2, np.array([1, 2]))])
-def stateless_random_hue(image: TensorLike, max_delta: float, seed: TensorLike) -> Tensor:
+def stateless_random_hue(image: TensorLike, max_delta: Real, seed: TensorLike) -> Tensor:
     """`adjust_hue` by a random delta that depends only on the seed (two integers)."""
     return adjust_hue(image, stateless_uniform([], seed, *_around(max_delta, "stateless_random_hue", 0.5)))
 
 
-def random_saturation(image: TensorLike, lower: float, upper: float, seed: int | None = None) -> Tensor:
+def random_saturation(image: TensorLike, lower: Real, upper: Real, seed: int | None = None) -> Tensor:
     """`adjust_saturation` by a random factor.
 
     >>> import gradtape as gt
@@ -282,7 +287,7 @@ def random_saturation(image: TensorLike, lower: float, upper: float, seed: int |
 
 
 @composite(samples=lambda: [Sample(np.abs(spread(2, 2, 3)) / 4.0 + 0.1, 0.5, 1.5, np.array([1, 2]))])
-def stateless_random_saturation(image: TensorLike, lower: float, upper: float, seed: TensorLike) -> Tensor:
+def stateless_random_saturation(image: TensorLike, lower: Real, upper: Real, seed: TensorLike) -> Tensor:
     """`adjust_saturation` by a random factor that depends only on the seed (two integers)."""
     return adjust_saturation(image, stateless_uniform([], seed, *_between(lower, upper, "stateless_random_saturation")))
 

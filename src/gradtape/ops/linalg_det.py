@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gradtape.core import batching, inference
-from gradtape.core.arguments import broadcasting, real_numbers
+from gradtape.core.arguments import broadcasting, real_number, real_numbers
 from gradtape.core.dispatch import apply, promote
 from gradtape.core.opdef import Fails, Sample, composite, general
-from gradtape.core.tensor import Tensor
+from gradtape.core.tensor import Readable, Tensor
 from gradtape.core.typing import Array, TensorLike
 from gradtape.dtypes import numpy_dtype
 from gradtape.errors import InvalidArgumentError
@@ -303,12 +303,13 @@ def matrix_rank(a: TensorLike, tol: TensorLike | None = None, validate_args: boo
     ]
 )
 def lstsq(
-    matrix: TensorLike, rhs: TensorLike, l2_regularizer: float = 0.0, fast: bool = True, name: str | None = None
+    matrix: TensorLike, rhs: TensorLike, l2_regularizer: TensorLike = 0.0, fast: bool = True, name: str | None = None
 ) -> Tensor:
     """X that minimises |matrix·X - rhs|² + l2_regularizer·|X|²; the shortest such X where there are many.
 
-    `fast=True` factorises by QR and needs full rank (or a regularizer); `fast=False` uses the pseudo-inverse, works for any
-    rank and ignores the regularizer. TensorFlow's fast path solves the normal equations, which is less accurate.
+    `fast=True` factorises by QR and needs full rank (or a regularizer, which may be a tensor and has a gradient); `fast=False`
+    uses the pseudo-inverse, works for any rank and ignores the regularizer. TensorFlow's fast path solves the normal equations,
+    which is less accurate.
 
     >>> import gradtape as gt
     >>> gt.linalg.lstsq([[1.0], [1.0]], [[2.0], [4.0]]).numpy().round(4)
@@ -318,15 +319,16 @@ def lstsq(
     b = matrices(b, "lstsq")
     if a.shape[-2] != b.shape[-2]:
         raise InvalidArgumentError(f"lstsq: matrix of shape {tuple(a.shape)} and rhs of shape {tuple(b.shape)} differ in rows")
-    weight = float(l2_regularizer)
-    if weight < 0:
+    given = isinstance(l2_regularizer, (Tensor, Readable))
+    weight: Any = l2_regularizer if given else real_number(l2_regularizer, "l2_regularizer", "lstsq")
+    if not given and weight < 0:
         raise InvalidArgumentError(f"lstsq: l2_regularizer must not be negative, got {weight}")
     if not fast:
         return pinv(a) @ b
-    if weight:
+    if given or weight:
         # the same as plain least squares with √weight·I appended to the matrix and zeros to the right-hand side
         n = a.shape[-1]
-        extra = (np.eye(n) * weight**0.5).astype(numpy_dtype(a.dtype))
+        extra = (sqrt(cast(weight, a.dtype)) if given else weight**0.5) * np.eye(n, dtype=numpy_dtype(a.dtype))
         a = concat([a, broadcast_to(extra, (*tuple(a.shape)[:-2], n, n))], -2)
         b = concat([b, zeros((*tuple(b.shape)[:-2], n, b.shape[-1]), b.dtype)], -2)
     # Fewer equations than unknowns: with Aᴴ = Q R the shortest solution is Q R⁻ᴴ b, orthogonal to the kernel of A.
@@ -341,7 +343,7 @@ OPS = (DET, ADJUGATE, SLOGDET, PINV)
 COMPOSITES = (logdet, matrix_rank, lstsq)
 
 from gradtape.ops.create import ones_like, zeros, zeros_like
-from gradtape.ops.elementwise import cast, conj, imag, is_complex, log, real
+from gradtape.ops.elementwise import cast, conj, imag, is_complex, log, real, sqrt
 from gradtape.ops.linalg_solve import INV, SOLVE, hermitian_cholesky, triangular_solve
 from gradtape.ops.linalg_spectral import QR, SVD, svd
 from gradtape.ops.matmul import matrix_transposed

@@ -464,6 +464,7 @@ def norm(
     x = convert(tensor)
     x = x if x.dtype.is_differentiable else cast(x, float32)
     keep = bool(keepdims)
+    ord = float(ord) if isinstance(ord, (Tensor, Readable)) else ord
     if isinstance(axis, (list, tuple)) and len(axis) == 1:
         axis = axis[0]
     if isinstance(axis, (list, tuple)):
@@ -472,13 +473,13 @@ def norm(
         raise InvalidArgumentError("norm: ord 'fro' is a matrix norm; give axis as a pair of axes")
     if ord in ("euclidean", 2):
         return _euclidean(x, axis, keep)
-    if isinstance(ord, str) or not ord > 0:
+    if not isinstance(ord, (int, float, np.number)) or not ord > 0:
         raise InvalidArgumentError(f"norm: ord must be 'euclidean', a number above 0 or inf for vectors, got {ord!r}")
     if ord == np.inf:
         return reduce_max(abs(x), axis, keep)
     if ord == 1:
         return reduce_sum(abs(x), axis, keep)
-    return power(reduce_sum(power(abs(x), float(ord)), axis, keep), 1.0 / float(ord))
+    return power(reduce_sum(power(abs(x), ord), axis, keep), 1.0 / ord)
 
 
 @composite(samples=lambda: [Sample(normal(3, 2), axis=1), Sample(away(2, 3), 3), Sample(normal(2, 3), "fro", (0, 1))])
@@ -527,7 +528,7 @@ COMPOSITES = (
     normalize,
 )  # fmt: skip
 
-from gradtape.core.tensor import Tensor
+from gradtape.core.tensor import Readable, Tensor
 from gradtape.ops.compare import logical_and, logical_or
 from gradtape.ops.create import fits, grid, zeros_like
 from gradtape.ops.elementwise import abs, cast, is_complex, power, square

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 
 from gradtape.core import batching, inference
+from gradtape.core.arguments import real_number
 from gradtape.core.bfloat16 import rounded_once
 from gradtape.core.dispatch import apply, convert, plain, promote, twin
 from gradtape.core.opdef import Op, Sample, composite, general
-from gradtape.core.tensor import Tensor
+from gradtape.core.tensor import Readable, Tensor
 from gradtape.core.typing import Array, Axes, Axis, Dims, Real, Shape, TensorLike
 from gradtape.errors import InvalidArgumentError
 from gradtape.ir.types import TensorShape
@@ -119,7 +120,7 @@ NORMALIZE: Op = general(
 )
 def layer_norm(
     x: TensorLike, offset: TensorLike | None = None, scale: TensorLike | None = None, axis: Axis = -1,
-    variance_epsilon: float = 1e-3, name: str | None = None,
+    variance_epsilon: TensorLike = 1e-3, name: str | None = None,
 ) -> Tensor:  # fmt: skip
     """Each example shifted and scaled to mean 0 and variance 1 over the given axes, then · scale + offset.
 
@@ -128,7 +129,12 @@ def layer_norm(
     array([[-1.,  1.]], dtype=float32)
     """
     x = real_floating(x, "layer_norm")
-    out = apply(NORMALIZE, x, axis=normal_axes(axis, x.ndim, "layer_norm"), epsilon=float(variance_epsilon))
+    axes = normal_axes(axis, x.ndim, "layer_norm")
+    if isinstance(variance_epsilon, (Tensor, Readable)):
+        centred = x - reduce_mean(x, axes, True)
+        out = centred * rsqrt(reduce_mean(square(centred), axes, True) + cast(variance_epsilon, x.dtype))
+    else:
+        out = apply(NORMALIZE, x, axis=axes, epsilon=real_number(variance_epsilon, "variance_epsilon", "layer_norm"))
     if scale is not None:
         out = out * scale
     return out if offset is None else out + offset

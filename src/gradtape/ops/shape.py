@@ -482,8 +482,8 @@ def split(
     x = convert(value)
     place = normal_axis(axis, x.ndim, "split")
     total = x.shape[place]
-    if isinstance(num_or_size_splits, (int, np.integer)):
-        count = int(num_or_size_splits)
+    if isinstance(num_or_size_splits, int) or getattr(num_or_size_splits, "ndim", None) == 0:
+        count = int(num_or_size_splits)  # type: ignore[arg-type]  # a NumPy number or a tensor of rank 0
         if count <= 0 or total % count:
             raise InvalidArgumentError(f"split: {total} elements along axis {place} do not divide into {count} parts")
         sizes = (total // count,) * count

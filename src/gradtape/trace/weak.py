@@ -17,6 +17,7 @@ from gradtape.core.hooks import HOOKS
 from gradtape.core.inference import promote_dtypes
 from gradtape.core.opdef import Op
 from gradtape.core.tensor import Tensor, box
+from gradtape.core.typing import DTypeLike
 from gradtape.dtypes import DType, as_dtype, complex64, int64
 from gradtape.errors import OperatorNotAllowedInGraphError
 from gradtape.ir.graph import Value
@@ -24,6 +25,7 @@ from gradtape.ir.slots import Field, Slot
 from gradtape.ops.compare import less_equal, logical_and
 from gradtape.ops.elementwise import CAST
 from gradtape.ops.reduce import reduce_all
+from gradtape.ops.shape import stack
 from gradtape.ops.staged import ASSERT
 from gradtape.trace.effects import refuse_in_trial
 from gradtape.trace.tracing import LEVEL, TracedTensor, current_trace, traced
@@ -170,7 +172,26 @@ def default_number(value: WeakTensor) -> Any:
     return value.strong() if wanted is value.dtype else apply(CAST, value.strong(), dtype=wanted)
 
 
-HOOKS.weak[WeakTensor] = promote_weak
+def packed(values: Any, dtype: DTypeLike | None, hint: DTypeLike | None) -> Any:
+    """A list of Python numbers, some of them the program's, as a tensor: it gives way as a whole, as such lists do in eager
+    code. None if a tensor is among them, which decides."""
+    numbers = _listed(values)
+    if numbers is None:
+        return None
+    wanted = hint if dtype is None else dtype
+    return default_number(numbers) if wanted is None else numbers.giving_way(as_dtype(wanted), dtype is not None)
+
+
+def _listed(value: Any) -> WeakTensor | None:
+    if value.__class__ in (list, tuple):
+        items = [_listed(item) for item in value]
+        return None if any(item is None for item in items) else stack(items)
+    if value.__class__ in _DEFAULTS:
+        return weak_number(value)
+    return value if isinstance(value, WeakTensor) else None
+
+
+HOOKS.weak[WeakTensor], HOOKS.numbers = promote_weak, packed
 
 
 # -- truth values in arithmetic ---------------------------------------------------------------------------------------

@@ -34,9 +34,8 @@ from gradtape.functions.impure import tells, warn_frozen
 from gradtape.functions.special_methods import original
 from gradtape.functions.staging.progress import bar_call
 from gradtape.functions.staging.staged_values import Maybe, StagedItems, Undefined, staged_items
-from gradtape.ops.elementwise import cast
 from gradtape.trace.effects import active, refuse_in_trial, trying
-from gradtape.trace.weak import WeakTensor, default_number, met
+from gradtape.trace.weak import WeakTensor, default_number
 from gradtape.tree import flatten
 
 CONTAINERS = (list, dict, set, deque)
@@ -238,14 +237,11 @@ def numbers_given(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> t
     if kinds and name in QUOTIENTS:  # they convert the tensor, before it meets the number
         return args, kwargs
 
-    def given(value: Any, listed: bool = False) -> Any:
+    def given(value: Any) -> Any:
         if isinstance(value, WeakTensor):
-            if not kinds & set(DECIDING[value.python_type]):
-                return default_number(value)
-            # a list becomes a tensor by itself, before it meets the one that decides
-            return cast(value, met(value.dtype, as_dtype(strong[0]))) if listed else value
+            return value if kinds & set(DECIDING[value.python_type]) else default_number(value)
         if (value.__class__ is list and staged_items(value) is None) or value.__class__ is tuple:
-            return type(value)([given(v, listed=True) for v in value])
+            return type(value)([given(v) for v in value])
         return value
 
     return tuple([given(a) for a in args]), {k: given(a) for k, a in kwargs.items()}
