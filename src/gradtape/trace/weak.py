@@ -29,6 +29,7 @@ from gradtape.ops.shape import stack
 from gradtape.ops.staged import ASSERT
 from gradtape.trace.effects import refuse_in_trial
 from gradtape.trace.tracing import LEVEL, TracedTensor, current_trace, traced
+from gradtape.tree import flatten
 
 _KINDS = "biufc"
 _DEFAULTS = {bool: np.bool_, int: np.int32, float: np.float32, complex: np.complex128}  # dtypes of Python numbers as tensors
@@ -175,20 +176,16 @@ def default_number(value: WeakTensor) -> Any:
 def packed(values: Any, dtype: DTypeLike | None, hint: DTypeLike | None) -> Any:
     """A list of Python numbers, some of them the program's, as a tensor: it gives way as a whole, as such lists do in eager
     code. None if a tensor is among them, which decides."""
-    numbers = _listed(values)
-    if numbers is None:
+    if not all(isinstance(item, WeakTensor) or item.__class__ in _DEFAULTS for item in flatten(values)):
         return None
-    wanted = hint if dtype is None else dtype
+    numbers, wanted = _stacked(values), hint if dtype is None else dtype
     return default_number(numbers) if wanted is None else numbers.giving_way(as_dtype(wanted), dtype is not None)
 
 
-def _listed(value: Any) -> WeakTensor | None:
+def _stacked(value: Any) -> WeakTensor:
     if value.__class__ in (list, tuple):
-        items = [_listed(item) for item in value]
-        return None if any(item is None for item in items) else stack(items)
-    if value.__class__ in _DEFAULTS:
-        return weak_number(value)
-    return value if isinstance(value, WeakTensor) else None
+        return stack([_stacked(item) for item in value])  # type: ignore[return-value]  # of numbers of the program
+    return value if isinstance(value, WeakTensor) else weak_number(value)
 
 
 HOOKS.weak[WeakTensor], HOOKS.numbers = promote_weak, packed
