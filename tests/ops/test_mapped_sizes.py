@@ -1,4 +1,4 @@
-"""Every sample under `vectorized_map` inside a function that knows no size: as many examples as the caller brings, of any shape.
+"""Every sample under `vectorized_map` inside a function that knows no size: as many examples as the caller brings, any shape.
 
 A batching rule that counts with NumPy does not work on sizes that only run time knows (those of `segment_max` did so).
 """
