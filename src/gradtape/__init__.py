@@ -8,30 +8,9 @@ import typing as _typing
 from importlib import import_module as _import_module
 from importlib.util import find_spec as _find_spec
 
-from gradtape import autodiff as autodiff, config as config, errors as errors, nest as nest, types as types
+from gradtape import autodiff as autodiff, config as config, dtypes as _dtypes, errors as errors, nest as nest, types as types
 from gradtape.core.tensor import Tensor as Tensor, is_tensor as is_tensor
-from gradtape.dtypes import (
-    DType as DType,
-    as_dtype as as_dtype,
-    bfloat16 as bfloat16,
-    bool_ as bool_,
-    complex64 as complex64,
-    complex128 as complex128,
-    double as double,
-    float16 as float16,
-    float32 as float32,
-    float64 as float64,
-    half as half,
-    int8 as int8,
-    int16 as int16,
-    int32 as int32,
-    int64 as int64,
-    string as string,
-    uint8 as uint8,
-    uint16 as uint16,
-    uint32 as uint32,
-    uint64 as uint64,
-)
+from gradtape.dtypes import *
 from gradtape.errors import GradientWarning as GradientWarning
 from gradtape.interop.protocols import from_dlpack as from_dlpack
 from gradtape.ir.types import TensorShape as TensorShape, TensorSpec as TensorSpec
@@ -70,22 +49,7 @@ from gradtape.ops.composite import (
     xlogy as xlogy,
 )
 from gradtape.ops.contract import einsum as einsum, tensordot as tensordot
-from gradtape.ops.create import (
-    constant as constant,
-    convert_to_tensor as convert_to_tensor,
-    eye as eye,
-    fill as fill,
-    linspace as linspace,
-    one_hot as one_hot,
-    ones as ones,
-    ones_like as ones_like,
-    range as range,
-    rank as rank,
-    shape as shape,
-    size as size,
-    zeros as zeros,
-    zeros_like as zeros_like,
-)
+from gradtape.ops.create import *
 from gradtape.ops.cumulative import cumprod as cumprod, cumsum as cumsum, cumulative_logsumexp as cumulative_logsumexp
 from gradtape.ops.elementwise import (
     abs as abs,
@@ -152,43 +116,11 @@ from gradtape.ops.select import (
     round as round,
     where as where,
 )
-from gradtape.ops.shape import (
-    broadcast_to as broadcast_to,
-    concat as concat,
-    expand_dims as expand_dims,
-    reshape as reshape,
-    reverse as reverse,
-    roll as roll,
-    split as split,
-    squeeze as squeeze,
-    stack as stack,
-    transpose as transpose,
-    unstack as unstack,
-)
+from gradtape.ops.shape import *
 from gradtape.ops.stop import identity as identity, stop_gradient as stop_gradient
 from gradtape.surface import notebook_views as _notebook_views, uncaught as _uncaught  # noqa: F401  (how things look)
-from gradtape.surface.misc import (
-    Assert as Assert,
-    control_dependencies as control_dependencies,
-    device as device,
-    executing_eagerly as executing_eagerly,
-    group as group,
-    init_scope as init_scope,
-    no_op as no_op,
-    print as print,
-    tuple as tuple,
-)
-from gradtape.tape.functional import (
-    elementwise_grad as elementwise_grad,
-    grad as grad,
-    hessian as hessian,
-    hessian_vector_product as hessian_vector_product,
-    hvp as hvp,
-    jacobian as jacobian,
-    jvp as jvp,
-    value_and_grad as value_and_grad,
-    vjp as vjp,
-)
+from gradtape.surface.misc import *
+from gradtape.tape.functional import *
 from gradtape.tape.gradient_tape import GradientTape as GradientTape
 from gradtape.tape.jacobian import vectorized_map as vectorized_map
 from gradtape.tape.tape_messages import UnconnectedGradients as UnconnectedGradients
@@ -201,7 +133,7 @@ from gradtape.variables.indexed_slices import IndexedSlices as IndexedSlices
 from gradtape.variables.variable import Variable as Variable
 from gradtape.variables.variable_scopes import name_scope as name_scope, variable_creator_scope as variable_creator_scope
 
-bool = bool_
+bool = _dtypes.bool_
 newaxis = None
 __version__ = config.VERSION
 
@@ -234,40 +166,14 @@ if _typing.TYPE_CHECKING:
     )
     from gradtape.functions.function import function as function
     from gradtape.ops.activations import sigmoid as sigmoid, softplus as softplus
-    from gradtape.ops.blocks import (
-        batch_to_space as batch_to_space,
-        depth_to_space as depth_to_space,
-        sequence_mask as sequence_mask,
-        space_to_batch as space_to_batch,
-        space_to_batch_nd as space_to_batch_nd,
-        space_to_depth as space_to_depth,
-    )
+    from gradtape.ops.blocks import *
     from gradtape.ops.composite import realdiv as realdiv
     from gradtape.ops.conversions import bitcast as bitcast, saturate_cast as saturate_cast
     from gradtape.ops.incomplete import betainc as betainc, igamma as igamma, igammac as igammac, zeta as zeta
     from gradtape.ops.linalg_functions import matrix_square_root as matrix_square_root
     from gradtape.ops.linalg_spectral import eig as eig, eigvals as eigvals
-    from gradtape.ops.partitions import (
-        dynamic_partition as dynamic_partition,
-        dynamic_stitch as dynamic_stitch,
-        histogram_fixed_width as histogram_fixed_width,
-        histogram_fixed_width_bins as histogram_fixed_width_bins,
-        reverse_sequence as reverse_sequence,
-        unravel_index as unravel_index,
-    )
-    from gradtape.ops.scatter import (
-        batch_gather as batch_gather,
-        boolean_mask as boolean_mask,
-        gather_nd as gather_nd,
-        scatter_nd as scatter_nd,
-        slice as slice,
-        strided_slice as strided_slice,
-        tensor_scatter_nd_add as tensor_scatter_nd_add,
-        tensor_scatter_nd_max as tensor_scatter_nd_max,
-        tensor_scatter_nd_min as tensor_scatter_nd_min,
-        tensor_scatter_nd_sub as tensor_scatter_nd_sub,
-        tensor_scatter_nd_update as tensor_scatter_nd_update,
-    )
+    from gradtape.ops.partitions import *
+    from gradtape.ops.scatter import *
     from gradtape.ops.segment import (
         bincount as bincount,
         segment_max as segment_max,
@@ -311,24 +217,8 @@ if _typing.TYPE_CHECKING:
         assert_less as assert_less,
         assert_rank as assert_rank,
     )
-    from gradtape.surface.graph_names import (
-        get_logger as get_logger,
-        get_static_value as get_static_value,
-        identity_n as identity_n,
-        inside_function as inside_function,
-        is_symbolic_tensor as is_symbolic_tensor,
-        shape_n as shape_n,
-    )
-    from gradtape.tape.control_flow import (
-        case as case,
-        cond as cond,
-        foldl as foldl,
-        foldr as foldr,
-        map_fn as map_fn,
-        scan as scan,
-        switch_case as switch_case,
-        while_loop as while_loop,
-    )
+    from gradtape.surface.graph_names import *
+    from gradtape.tape.control_flow import *
     from gradtape.tape.custom_gradient import (
         custom_gradient as custom_gradient,
         grad_pass_through as grad_pass_through,

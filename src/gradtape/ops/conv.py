@@ -527,3 +527,8 @@ from gradtape.ops.create import fits, is_symbolic
 from gradtape.ops.padding import PAD
 from gradtape.ops.shape import reshape, transpose
 from gradtape.ops.staged import extent_of
+
+__all__ = [
+    "conv1d", "conv1d_transpose", "conv2d", "conv2d_transpose", "conv3d", "conv3d_transpose", "convolution",
+    "depthwise_conv2d", "separable_conv2d",
+]  # fmt: skip
