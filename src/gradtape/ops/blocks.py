@@ -179,9 +179,6 @@ def sequence_mask(
     return cast(less(steps, expand_dims(lengths, -1)), dtype)
 
 
-COMPOSITES = (space_to_batch_nd, batch_to_space, depth_to_space, space_to_depth, sequence_mask)
-OPS = ()
-
 from gradtape.ops.compare import less
 from gradtape.ops.create import grid, zeros
 from gradtape.ops.elementwise import cast

@@ -518,10 +518,6 @@ def separable_conv2d(
 
 
 OPS = (CONV, CONV_INPUT, CONV_FILTER)
-COMPOSITES = (
-    convolution, conv1d, conv2d, conv3d, conv1d_transpose, conv2d_transpose, conv3d_transpose, depthwise_conv2d,
-    separable_conv2d,
-)  # fmt: skip
 
 from gradtape.ops.create import fits, is_symbolic
 from gradtape.ops.padding import PAD

@@ -522,10 +522,6 @@ def _matrix_norm(x: Tensor, ord: str | float, axis: Sequence[int], keep: bool) -
 
 
 OPS = (MATRIX_DIAG_PART, MATRIX_DIAG)
-COMPOSITES = (
-    diag_part, diag, set_diag, tensor_diag, tensor_diag_part, trace, band_part, matrix_transpose, adjoint, matvec, cross, norm,
-    normalize,
-)  # fmt: skip
 
 from gradtape.core.tensor import Tensor
 from gradtape.ops.compare import logical_and, logical_or

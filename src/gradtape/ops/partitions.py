@@ -189,11 +189,6 @@ def histogram_fixed_width(
     return bincount(reshape(numbers, (-1,)), minlength=count, maxlength=count, dtype=dtype)
 
 
-OPS = ()
-COMPOSITES = (
-    dynamic_partition, dynamic_stitch, reverse_sequence, unravel_index, histogram_fixed_width_bins, histogram_fixed_width,
-)  # fmt: skip
-
 from gradtape.ops.compare import equal, less
 from gradtape.ops.create import zeros
 from gradtape.ops.elementwise import cast

@@ -409,7 +409,6 @@ def max_pool_with_argmax(
 
 
 OPS = (POOL_TAKE, POOL_PUT, POOL_WINNER, MAX_POOL, POOL_SUM, POOL_SPREAD)
-COMPOSITES = (max_pool, avg_pool, max_pool1d, max_pool2d, max_pool3d, avg_pool1d, avg_pool2d, avg_pool3d, max_pool_with_argmax)
 
 from gradtape.ops.create import grid
 from gradtape.ops.elementwise import cast

@@ -449,10 +449,6 @@ def tensor_scatter_nd_min(
 
 
 OPS = (FLAT_INDEX, EXTREME_ROWS)
-COMPOSITES = (
-    gather_nd, batch_gather, boolean_mask, slice, strided_slice, scatter_nd, tensor_scatter_nd_update, tensor_scatter_nd_add,
-    tensor_scatter_nd_sub, tensor_scatter_nd_max, tensor_scatter_nd_min,
-)  # fmt: skip
 
 from gradtape.ops.compare import equal
 from gradtape.ops.elementwise import cast
