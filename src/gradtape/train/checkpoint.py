@@ -167,8 +167,8 @@ class Checkpoint:
         left = {name: arrays[name] for name in sorted(arrays) if name not in used}
         for assign in assignments:
             assign()
-        for prefix, optimizer in seen.values():
-            for name in list(left) if isinstance(optimizer, Optimizer) else ():
+        for prefix, optimizer in [(first, item) for first, item in seen.values() if isinstance(item, Optimizer)]:
+            for name in list(left):
                 if name.startswith(prefix + "/") and optimizer.checkpoint_defer(name[len(prefix) + 1 :], left[name], path):
                     del left[name]
         # what an earlier restore still had for variables to come is out of date now
