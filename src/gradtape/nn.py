@@ -8,17 +8,7 @@ from gradtape.ops.blocks import (
 )
 from gradtape.ops.clipping import l2_normalize as l2_normalize
 from gradtape.ops.composite import zero_fraction as zero_fraction
-from gradtape.ops.conv import (
-    conv1d as conv1d,
-    conv1d_transpose as conv1d_transpose,
-    conv2d as conv2d,
-    conv2d_transpose as conv2d_transpose,
-    conv3d as conv3d,
-    conv3d_transpose as conv3d_transpose,
-    convolution as convolution,
-    depthwise_conv2d as depthwise_conv2d,
-    separable_conv2d as separable_conv2d,
-)
+from gradtape.ops.conv import *
 from gradtape.ops.elementwise import tanh as tanh
 from gradtape.ops.losses import (
     l2_loss as l2_loss,

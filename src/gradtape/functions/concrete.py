@@ -6,20 +6,64 @@ Python state it read has changed, it is traced again: a result is never stale.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from inspect import Parameter, Signature
 from typing import Any
 
 from gradtape import tree
+from gradtape.core.dispatch import convert
 from gradtape.errors import InvalidArgumentError
 from gradtape.functions.cache import Traced
 from gradtape.functions.engine import Caller, Engine, FunctionState
-from gradtape.functions.graph_view import GraphView
 from gradtape.functions.signature import BoundCall, Numbered
 from gradtape.ir.dims import fresh_symbol
 from gradtape.ir.graph import Block
 from gradtape.ir.types import TensorSpec
+from gradtape.ir.walk import walk
 from gradtape.trace.tracing import traced as stand_in
+
+# -- graphs ----------------------------------------------------------------------------------------------------------
+# What `ConcreteFunction.graph` shows: the program of a trace under the names of TensorFlow's graphs, to look at.
+
+
+class GraphOperation:
+    """One operation of a program: its number among those of its kind makes its name."""
+
+    __slots__ = ("name", "type")
+
+    def __init__(self, name: str, type: str) -> None:
+        self.name = name
+        self.type = type
+
+    def __repr__(self) -> str:
+        return f"<gt.Operation '{self.name}' type={self.type}>"
+
+
+class GraphView:
+    """The program of a concrete function: its inputs, outputs and operations, those inside loops and branches included."""
+
+    def __init__(self, name: str, block: Any, inputs: Sequence[Any], outputs: Sequence[Any], variables: Sequence[Any]) -> None:
+        self.name = name
+        self.inputs = list(inputs)
+        self.outputs = list(outputs)
+        self.variables = tuple(variables)
+        self._block = block
+
+    def get_operations(self) -> list[GraphOperation]:
+        """All operations, in order."""
+        counts: dict[str, int] = {}
+        operations = []
+        for operation in walk(self._block):
+            kind = operation.op.name
+            counts[kind] = counts.get(kind, -1) + 1
+            operations.append(GraphOperation(f"{kind}_{counts[kind]}" if counts[kind] else kind, kind))
+        return operations
+
+    def __repr__(self) -> str:
+        return f"<gt graph of {self.name}, {len(self.get_operations())} operations>"
+
+
+# -- traces ----------------------------------------------------------------------------------------------------------
 
 
 def with_stand_ins(args: Any) -> Any:
@@ -227,3 +271,68 @@ def _converted(wanted: Any, given: Any) -> Any:
 
         return convert(given, hint=wanted.dtype)
     return given
+
+
+# -- any rank --------------------------------------------------------------------------------------------------------
+# `get_concrete_function` where the rank of a tensor is not given: one trace per rank, made when a call shows it.
+# A program has tensors of known rank, so `TensorSpec(None, …)` stands for a family of traces. What depends on the rank, such as
+# the types of the results, can be asked of the member for one rank: `for_ranks`.
+
+
+def rankless(structure: Any) -> bool:
+    """Whether some type among the arguments leaves the rank open."""
+    return any(isinstance(leaf, TensorSpec) and leaf.shape.rank is None for leaf in tree.flatten(structure))
+
+
+class AnyRank:
+    """The traces of a `gt.function` for tensors of any rank.
+
+    >>> import gradtape as gt
+    >>> total = gt.function(gt.reduce_sum).get_concrete_function(gt.TensorSpec(None, gt.float32))
+    >>> float(total(gt.ones([3]))), float(total(gt.ones([2, 2])))
+    (3.0, 4.0)
+    """
+
+    def __init__(self, get: Callable[..., ConcreteFunction], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self._get, self.name, self._args, self._kwargs = get, name, args, kwargs
+        self._members: dict[tuple[int, ...], ConcreteFunction] = {}
+
+    @property
+    def structured_input_signature(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Arguments and keyword arguments as they were declared."""
+        return self._args, self._kwargs
+
+    @property
+    def inputs(self) -> list[Any]:
+        """The types of the tensors it takes, in order."""
+        return [leaf for leaf in tree.flatten((self._args, self._kwargs)) if isinstance(leaf, TensorSpec)]
+
+    def for_ranks(self, *ranks: int) -> ConcreteFunction:
+        """The trace in which the tensors without a declared rank have these ranks, in order."""
+        member = self._members.get(ranks)
+        if member is None:
+            feed = iter(ranks)
+            args, kwargs = tree.map_structure(lambda leaf: _ranked(leaf, feed), (self._args, self._kwargs))
+            member = self._members[ranks] = self._get(*args, **kwargs)
+        return member
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        declared = [*self._args[: len(args)], *(self._kwargs.get(name) for name in kwargs)]
+        ranks = [
+            convert(given, hint=leaf.dtype).ndim
+            for spec, value in zip(declared, (*args, *kwargs.values()), strict=False)
+            for leaf, given in zip(tree.flatten(spec), tree.flatten(value), strict=False)
+            if isinstance(leaf, TensorSpec) and leaf.shape.rank is None
+        ]
+        if len(ranks) != sum(1 for spec in self.inputs if spec.shape.rank is None):
+            raise TypeError(f"{self.name}: give a tensor for each of {', '.join(map(str, self.inputs))}")
+        return self.for_ranks(*ranks)(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<gt.ConcreteFunction {self.name}({', '.join(map(str, self.inputs))}), traced per rank>"
+
+
+def _ranked(leaf: Any, ranks: Any) -> Any:
+    if not isinstance(leaf, TensorSpec) or leaf.shape.rank is not None:
+        return leaf
+    return TensorSpec([None] * next(ranks), leaf.dtype, leaf.name)

@@ -17,12 +17,11 @@ from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 
 from gradtape.config import settings
 from gradtape.core.record import SCOPE
-from gradtape.functions.any_rank import AnyRank, rankless
 from gradtape.functions.argument_reader import MISS
 from gradtape.functions.autograph.tracebacks import strip
 from gradtape.functions.cache import CacheInfo, Traced
 from gradtape.functions.compiled import RUNNERS
-from gradtape.functions.concrete import ConcreteFunction, with_stand_ins
+from gradtape.functions.concrete import AnyRank, ConcreteFunction, rankless, with_stand_ins
 from gradtape.functions.declared import checked_signature
 from gradtape.functions.engine import Engine, FunctionState, Options
 from gradtape.functions.tokens import add_bound

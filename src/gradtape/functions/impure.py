@@ -40,18 +40,9 @@ FROZEN: dict[str, tuple[str, ...]] = {
 _LEVELS = ("critical", "debug", "error", "exception", "info", "log", "warning")
 _WRITING = ("flush", "write", "writelines")
 BAR_METHODS = (
-    "clear",
-    "close",
-    "display",
-    "refresh",
-    "reset",
-    "set_description",
-    "set_description_str",
-    "set_postfix",
-    "set_postfix_str",
-    "unpause",
-    "update",
-)
+    "clear", "close", "display", "refresh", "reset", "set_description", "set_description_str", "set_postfix", "set_postfix_str",
+    "unpause", "update",
+)  # fmt: skip
 TELLING: dict[str, tuple[str, ...]] = {
     "logging": _LEVELS, "logging.Logger": _LEVELS, "logging.LoggerAdapter": _LEVELS, "time": ("sleep",),
     "_io.StringIO": _WRITING, "_io.TextIOWrapper": _WRITING, "_io.BytesIO": _WRITING, "_io.BufferedWriter": _WRITING,

@@ -21,7 +21,7 @@ from gradtape.dtypes import numpy_dtype
 from gradtape.errors import InvalidArgumentError
 from gradtape.interop.numpy_linalg import flat, moveaxis
 from gradtape.interop.numpy_shapes import concatenate, shape_of, take, values
-from gradtape.interop.numpy_ufuncs import as_bool, floats, trunc
+from gradtape.interop.numpy_ufuncs import as_bool, conjugated, floats, trunc
 from gradtape.ops import compare as c, elementwise as e, extending, reduce as r, select as s, shape as arrays, sorting
 from gradtape.ops.composite import angle as angle_of
 from gradtape.ops.create import constant, ones_like, shape, zeros, zeros_like
@@ -456,12 +456,8 @@ def correlate(a: TensorLike, v: TensorLike, mode: str = "valid") -> Any:
         raise InvalidArgumentError(f"correlate: both arguments must be 1-d, got shapes {shape_of(a)} and {shape_of(v)}")
     option(mode, "mode", "correlate", ("full", "same", "valid"))
     if v.shape[0] > a.shape[0]:  # NumPy slides the shorter over the longer and turns the result around
-        return arrays.reverse(_conj(correlate(v, a, mode)), [0])
-    return convolve(a, arrays.reverse(_conj(v), [0]), mode)
-
-
-def _conj(x: Tensor) -> Tensor:
-    return e.conj(x) if x.dtype.is_complex else x
+        return arrays.reverse(conjugated(correlate(v, a, mode)), [0])
+    return convolve(a, arrays.reverse(conjugated(v), [0]), mode)
 
 
 # -- dtypes and text: no tensors ---------------------------------------------------------------------------------------

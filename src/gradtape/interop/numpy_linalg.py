@@ -22,7 +22,7 @@ from gradtape.core.tensor import Tensor
 from gradtape.core.typing import Axes, DTypeLike, Integer, TensorLike
 from gradtape.dtypes import numpy_dtype
 from gradtape.errors import InvalidArgumentError
-from gradtape.interop.numpy_ufuncs import floats, vecdot
+from gradtape.interop.numpy_ufuncs import conjugated, floats, vecdot
 from gradtape.ops import (
     elementwise as e,
     fft as f,
@@ -34,7 +34,7 @@ from gradtape.ops.compare import equal, not_equal
 from gradtape.ops.contract import einsum as contraction, tensordot as contracted
 from gradtape.ops.create import eye, zeros
 from gradtape.ops.extending import pad
-from gradtape.ops.matmul import swap_last
+from gradtape.ops.matmul import matrix_transposed, swap_last
 from gradtape.ops.operators import matmul_operator as matmul
 from gradtape.ops.reduce import reduce_any, reduce_max, reduce_min, reduce_sum, safe_sqrt
 from gradtape.ops.select import where
@@ -60,7 +60,7 @@ def dot(a: TensorLike, b: TensorLike, out: object = None) -> Any:
 
 def vdot(a: TensorLike, b: TensorLike) -> Any:
     a, b = promote(a, b)
-    return reduce_sum((e.conj(flat(a)) if a.dtype.is_complex else flat(a)) * flat(b))
+    return reduce_sum(conjugated(flat(a)) * flat(b))
 
 
 def inner(a: TensorLike, b: TensorLike) -> Any:
@@ -284,10 +284,7 @@ def slogdet(a: TensorLike) -> Any:
 
 def cholesky(a: TensorLike, /, *, upper: bool = False) -> Any:
     factor = solving.cholesky(floats(a))
-    if not upper:
-        return factor
-    factor = swap_last(factor)
-    return e.conj(factor) if factor.dtype.is_complex else factor
+    return matrix_transposed(factor) if upper else factor
 
 
 def eigh(a: TensorLike, UPLO: str = "L") -> Any:
@@ -309,10 +306,7 @@ def eigvalsh(a: TensorLike, UPLO: str = "L") -> Any:
 
 def _triangle(a: Tensor, UPLO: str) -> Any:
     """The op reads the lower triangle; for the upper one, the (conjugate) transpose has it there."""
-    if UPLO.upper() == "L":
-        return a
-    flipped = swap_last(a)
-    return e.conj(flipped) if a.dtype.is_complex else flipped
+    return a if UPLO.upper() == "L" else matrix_transposed(a)
 
 
 def svd(a: TensorLike, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False) -> Any:
@@ -320,8 +314,7 @@ def svd(a: TensorLike, full_matrices: bool = True, compute_uv: bool = True, herm
     if not compute_uv:
         return spectral.svd(floats(a), compute_uv=False)
     s, u, v = spectral.svd(floats(a), full_matrices=full_matrices)
-    adjoint = swap_last(v)
-    return _named(np.linalg.svd(np.eye(1)), u, s, e.conj(adjoint) if adjoint.dtype.is_complex else adjoint)
+    return _named(np.linalg.svd(np.eye(1)), u, s, matrix_transposed(v))
 
 
 def qr(a: TensorLike, mode: str = "reduced") -> Any:

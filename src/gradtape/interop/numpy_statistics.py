@@ -20,7 +20,7 @@ from gradtape.errors import InvalidArgumentError
 from gradtape.interop.numpy_functions import linspace
 from gradtape.interop.numpy_linalg import flat, moveaxis
 from gradtape.interop.numpy_shapes import values
-from gradtape.interop.numpy_ufuncs import floats
+from gradtape.interop.numpy_ufuncs import conjugated, floats
 from gradtape.ops import compare as c, elementwise as e, reduce as r, select as s, shape as arrays
 from gradtape.ops.check_numerics import check_numerics
 from gradtape.ops.create import fits, ones_like
@@ -65,7 +65,7 @@ def cov(
         spread = 0.0 if not freedom else freedom if aweights is None else _kept(weights, aweights, total) * freedom
         norm = total - spread
     other = swap_last(scaled)
-    product = matmul(off, e.conj(other) if other.dtype.is_complex else other) / norm
+    product = matmul(off, conjugated(other)) / norm
     return arrays.squeeze(product)
 
 

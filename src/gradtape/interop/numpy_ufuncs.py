@@ -117,9 +117,13 @@ def float_power(x: TensorLike, y: TensorLike) -> Any:
     return e.pow(x, y)
 
 
+def conjugated(x: Tensor) -> Tensor:
+    return e.conj(x) if x.dtype.is_complex else x
+
+
 def vecdot(x: TensorLike, y: TensorLike) -> Any:
     x, y = promote(x, y)
-    return reduce_sum(e.conj(x) * y if x.dtype.is_complex else x * y, axis=-1)
+    return reduce_sum(conjugated(x) * y, axis=-1)
 
 
 def matvec(x: TensorLike, y: TensorLike) -> Any:
@@ -128,7 +132,7 @@ def matvec(x: TensorLike, y: TensorLike) -> Any:
 
 def vecmat(x: TensorLike, y: TensorLike) -> Any:
     x = convert(x)
-    return squeeze(matrix_product(expand_dims(e.conj(x) if x.dtype.is_complex else x, -2), y), -2)
+    return squeeze(matrix_product(expand_dims(conjugated(x), -2), y), -2)
 
 
 def divmod_(x: TensorLike, y: TensorLike) -> Any:

@@ -419,7 +419,6 @@ def crelu(features: TensorLike, axis: Axis = -1, name: str | None = None) -> Ten
 
 
 OPS = (SIGMOID, SOFTPLUS, STEP, RELU, RELU6, LEAKY_RELU, ELU, SELU, GELU, SOFTMAX, LOG_SOFTMAX)
-COMPOSITES = (log_sigmoid, silu, softsign, crelu)
 
 from gradtape.ops.create import ones_like
 from gradtape.ops.elementwise import abs, cast, exp, log, tanh

@@ -179,9 +179,6 @@ def sequence_mask(
     return cast(less(steps, expand_dims(lengths, -1)), dtype)
 
 
-COMPOSITES = (space_to_batch_nd, batch_to_space, depth_to_space, space_to_depth, sequence_mask)
-OPS = ()
-
 from gradtape.ops.compare import less
 from gradtape.ops.create import grid, zeros
 from gradtape.ops.elementwise import cast
@@ -189,3 +186,5 @@ from gradtape.ops.reduce import reduce_max
 from gradtape.ops.select import maximum
 from gradtape.ops.shape import concat, expand_dims
 from gradtape.ops.staged import is_traced, size_of
+
+__all__ = ["batch_to_space", "depth_to_space", "sequence_mask", "space_to_batch", "space_to_batch_nd", "space_to_depth"]

@@ -145,9 +145,6 @@ def l2_normalize(x: TensorLike, axis: Axes = None, epsilon: float = 1e-12, name:
     return scaled(x, divide_no_nan(ones_like(total), safe_sqrt(total)))
 
 
-OPS = ()
-COMPOSITES = (clip_by_norm, clip_by_average_norm, global_norm, clip_by_global_norm, l2_normalize)
-
 from gradtape.ops.compare import is_finite
 from gradtape.ops.composite import add_n, divide_no_nan
 from gradtape.ops.create import ones_like

@@ -351,13 +351,6 @@ def stateless_random_crop(value: TensorLike, size: Integers, seed: TensorLike, n
     return cut_out(x, size, stateless_uniform([x.ndim], seed, 0, 2**31 - 1, "int32"), "stateless_random_crop")
 
 
-OPS = ()
-COMPOSITES = (
-    convert_image_dtype, rgb_to_yuv, yuv_to_rgb, rgb_to_grayscale, grayscale_to_rgb, rgb_to_hsv,
-    hsv_to_rgb, adjust_brightness, adjust_contrast, adjust_gamma, adjust_hue, adjust_saturation, stateless_random_brightness,
-    stateless_random_contrast, stateless_random_hue, stateless_random_saturation, stateless_random_flip_left_right,
-    stateless_random_flip_up_down, stateless_random_crop,
-)  # fmt: skip
 __all__ = [
     "adjust_brightness", "adjust_contrast", "adjust_gamma", "adjust_hue", "adjust_saturation", "convert_image_dtype",
     "grayscale_to_rgb", "hsv_to_rgb", "random_brightness", "random_contrast", "random_crop", "random_flip_left_right",

@@ -467,10 +467,6 @@ __all__ = [  # of `gt.math`
     "zero_fraction",
 ]  # fmt: skip
 OPS = (DIVIDE_NO_NAN, MULTIPLY_NO_NAN, XLOGY, XLOG1PY, XDIVY, NEXTAFTER, GCD, ADD_N, ANGLE)
-COMPOSITES = (
-    reciprocal_no_nan, truncatediv, truncatemod, squared_difference, scalar_mul, accumulate_n, polyval, meshgrid, ensure_shape,
-    broadcast_dynamic_shape, count_nonzero, zero_fraction, is_non_decreasing, is_strictly_increasing,
-)  # fmt: skip
 
 from gradtape.ops.compare import equal, less, less_equal, logical_and, not_equal
 from gradtape.ops.create import fits, ones_like, zeros_like

@@ -410,7 +410,6 @@ def tensordot(a: TensorLike, b: TensorLike, axes: TensorLike, name: str | None =
 
 
 OPS = (EINSUM,)
-COMPOSITES = (einsum, tensordot)
 
 from gradtape.core.tensor import Readable, Tensor
 from gradtape.ops.elementwise import conj, is_complex

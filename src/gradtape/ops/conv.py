@@ -30,8 +30,10 @@ from gradtape.ops.windows import (
     Ints,
     Pads,
     channels_first,
+    from_batch,
     from_channels_last,
     inner,
+    into_batch,
     out_space,
     padded,
     padded_space,
@@ -178,16 +180,6 @@ def _filter_spec(x: TensorSpec, y: TensorSpec, *, kernel: Ints, groups: int, **g
 # -- batching: an extra axis joins the batch where it can, else the channels as more groups ------------------------------
 
 
-def _into_batch(x: Tensor) -> Tensor:
-    dims = tuple(x.shape)
-    return reshape(x, (dims[0] * dims[1], *dims[2:]))
-
-
-def _from_batch(x: Tensor, size: int) -> Tensor:
-    dims = tuple(x.shape)
-    return reshape(x, (size, dims[0] // size, *dims[1:]))
-
-
 def _into_channels(x: Tensor, groups: int) -> Tensor:
     """(size, ..., groups·c) to (..., groups·size·c): behind the groups, before the channels of each group."""
     dims = tuple(x.shape)
@@ -206,7 +198,7 @@ def _batch_conv(op: Op, flags: tuple[bool, ...], inputs: tuple[Tensor, ...], att
     size, groups = batching.batch_size(flags, inputs), attrs["groups"]
     first, second = inputs
     if op is not CONV_FILTER and not flags[1]:
-        return _from_batch(apply(op, _into_batch(first), second, **attrs), size)
+        return from_batch(apply(op, into_batch(first), second, **attrs), size)
     if op is not CONV_INPUT and not flags[0]:  # more out channels in each group
         return _from_channels(apply(op, first, _into_channels(second, groups), **attrs), size, groups)
     first, second = batching.all_batched(flags, inputs)
@@ -518,12 +510,13 @@ def separable_conv2d(
 
 
 OPS = (CONV, CONV_INPUT, CONV_FILTER)
-COMPOSITES = (
-    convolution, conv1d, conv2d, conv3d, conv1d_transpose, conv2d_transpose, conv3d_transpose, depthwise_conv2d,
-    separable_conv2d,
-)  # fmt: skip
 
 from gradtape.ops.create import fits, is_symbolic
 from gradtape.ops.padding import PAD
 from gradtape.ops.shape import reshape, transpose
 from gradtape.ops.staged import extent_of
+
+__all__ = [
+    "conv1d", "conv1d_transpose", "conv2d", "conv2d_transpose", "conv3d", "conv3d_transpose", "convolution",
+    "depthwise_conv2d", "separable_conv2d",
+]  # fmt: skip

@@ -94,7 +94,6 @@ def saturate_cast(value: TensorLike, dtype: DTypeLike, name: str | None = None) 
 
 
 OPS = (BITCAST,)
-COMPOSITES = (saturate_cast,)
 
 from gradtape.ops.elementwise import cast, complex, imag, real
 from gradtape.ops.select import clip_by_value

@@ -195,23 +195,19 @@ def ones_like(input: TensorLike, dtype: DTypeLike | None = None, name: str | Non
 
 
 ZEROS_LIKE = nondiff(
-    "zeros_like",
-    "x",
-    _zeros_like_impl,
+    "zeros_like", "x", _zeros_like_impl,
     infer=_like_spec,
     reason="the result does not depend on the values",
     batch=batching.elementwise,
     samples=lambda: [Sample(normal(2, 3)), Sample(normal(), "float32")],
-)
+)  # fmt: skip
 ONES_LIKE = nondiff(
-    "ones_like",
-    "x",
-    _ones_like_impl,
+    "ones_like", "x", _ones_like_impl,
     infer=_like_spec,
     reason="the result does not depend on the values",
     batch=batching.elementwise,
     samples=lambda: [Sample(normal(2, 3)), Sample(normal(), "float32")],
-)
+)  # fmt: skip
 
 
 @composite(samples=lambda: [Sample((2, 3), normal(), fixed=(0,)), Sample((), normal(), fixed=(0,))])
@@ -377,16 +373,14 @@ def _one_hot_impl(indices: Array, *, depth: int, axis: int) -> Array:
 
 
 ONE_HOT = nondiff(
-    "one_hot",
-    "indices",
-    _one_hot_impl,
+    "one_hot", "indices", _one_hot_impl,
     infer=lambda indices, *, depth, axis: TensorSpec(_one_hot_shape(indices.shape, depth, axis), "bool"),
     reason="indices have no derivative",
     batch=lambda op, flags, inputs, attrs: apply(
         op, *inputs, depth=attrs["depth"], axis=attrs["axis"] + 1 if attrs["axis"] >= 0 else attrs["axis"]
     ),
     samples=lambda: [Sample(np.array([0, 2, 5]), 3, -1), Sample(np.array([[0], [1]]), 2, 0)],
-)
+)  # fmt: skip
 
 
 def _one_hot_shape(shape: Dims, depth: int, axis: int) -> Dims:
@@ -439,10 +433,14 @@ def _count_dtype(out_type: DTypeLike | None, op: str) -> DType:
 
 
 OPS = (ZEROS_LIKE, ONES_LIKE, ONE_HOT)
-COMPOSITES = (fill, linspace, one_hot)
 
 from gradtape.ops.compare import equal
 from gradtape.ops.elementwise import quotient_dtype
 from gradtape.ops.select import maximum, where
 from gradtape.ops.shape import broadcast_to, expand_dims, reshape
 from gradtape.ops.staged import DIMS, RANGE, count_of, counted, filled_with, known_size, nullary, number_of, size_of, sizes_of
+
+__all__ = [
+    "constant", "convert_to_tensor", "eye", "fill", "linspace", "one_hot", "ones", "ones_like", "range", "rank", "shape",
+    "size", "zeros", "zeros_like",
+]  # fmt: skip

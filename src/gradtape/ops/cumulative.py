@@ -263,7 +263,6 @@ def cumulative_logsumexp(
 
 
 OPS = (CUMSUM, CUMPROD, RECURRENCE, CUMULATIVE_LOGSUMEXP)
-COMPOSITES = (cumulative_logsumexp,)
 
 from gradtape.ops.compare import is_finite
 from gradtape.ops.create import eye, ones, ones_like, zeros_like

@@ -150,7 +150,3 @@ def repeat(input: TensorLike, repeats: Integers, axis: Axis | None = None, name:
     ends = cumsum(cast(stack([convert(n) for n in counts]), "int64"))
     x = apply(SIZED, x, shape=(*dims[:place], len(counts), *dims[place + 1 :]), caller="repeat")
     return gather(x, searchsorted(ends, cast(grid(sum(counts), 0, 1), "int64"), side="right"), axis=place)
-
-
-OPS = ()
-COMPOSITES = (pad, tile, repeat)

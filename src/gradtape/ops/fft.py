@@ -339,7 +339,6 @@ def ifftshift(x: TensorLike, axes: Axes = None, name: str | None = None) -> Tens
 
 
 OPS = (FFT, IFFT, RFFT, IRFFT)
-COMPOSITES = (rfft, irfft, rfft2d, irfft2d, rfft3d, irfft3d, fftshift, ifftshift)
 
 from gradtape.ops.activations import floating
 from gradtape.ops.compare import equal, logical_or

@@ -430,9 +430,6 @@ def idct(
     return _transformed(input, {1: 1, 2: 3, 3: 2, 4: 4}[_kind(type, "idct")], n, axis, norm, "idct")
 
 
-OPS = ()
-COMPOSITES = (frame, overlap_and_add, stft, inverse_stft, dct, idct)
-
 from gradtape.ops.create import grid
 from gradtape.ops.elementwise import cast, real as real_part
 from gradtape.ops.extending import pad

@@ -156,7 +156,6 @@ def non_max_suppression(
 
 
 OPS = (NON_MAX_SUPPRESSION,)
-COMPOSITES = (per_image_standardization, total_variation, image_gradients, sobel_edges, psnr, ssim)
 __all__ = [
     "image_gradients", "non_max_suppression", "per_image_standardization", "psnr", "sobel_edges", "ssim", "total_variation",
 ]  # fmt: skip

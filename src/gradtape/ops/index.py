@@ -65,9 +65,7 @@ def _clear_slice(ct: Array, key: Key) -> None:
 
 
 GETITEM = linear(
-    "getitem",
-    "x",
-    _getitem_impl,
+    "getitem", "x", _getitem_impl,
     lambda ct, x_shape, key: put(ct, key=key, shape=tuple(x_shape)),
     infer=lambda x, *, key: TensorSpec(np.empty(tuple(x.shape), bool)[key].shape, x.dtype),
     batch=lambda op, flags, inputs, attrs: apply(op, *inputs, key=(slice(None), *attrs["key"])),
@@ -84,12 +82,10 @@ GETITEM = linear(
         Sample(normal(4), (7,), raises=(IndexError, "out of bounds")),
         Sample(normal(4), ("a",), raises=(TypeError, "index")),
     ],
-)
+)  # fmt: skip
 taken = form_of(GETITEM)
 PUT_SLICE = linear(
-    "put_slice",
-    "ct",
-    _put_slice_impl,
+    "put_slice", "ct", _put_slice_impl,
     lambda ct, key: taken(ct, key=key),
     infer=lambda ct, *, key, shape: TensorSpec(shape, ct.dtype),
     batch=lambda op, flags, inputs, attrs: apply(
@@ -98,7 +94,7 @@ PUT_SLICE = linear(
     call=lambda ct, key, shape: put(convert(ct), key=key, shape=shape),
     memory=Memory.FRESH,
     samples=lambda: [Sample(normal(2), (slice(1, 3), 0), (4, 3)), Sample(normal(), (2,), (4,))],
-)
+)  # fmt: skip
 put = form_of(PUT_SLICE)
 
 # -- one index array along an axis -----------------------------------------------------------------------------------
@@ -141,9 +137,7 @@ def _axis_to_front(x: Tensor, axis: int) -> Tensor:
 
 
 TAKE = multilinear(
-    "take",
-    "x indices",
-    _take_impl,
+    "take", "x indices", _take_impl,
     lambda ct, x_shape, indices, axis: apply(TAKE_ADD, ct, indices, axis=axis, shape=tuple(x_shape)),
     None,
     infer=_take_spec,
@@ -158,11 +152,9 @@ TAKE = multilinear(
         Sample(normal(4), np.zeros(0, int), 0),
         Sample(normal(4), np.array([9]), 0, raises=(IndexError, "out of bounds")),
     ],
-)
+)  # fmt: skip
 TAKE_ADD = multilinear(
-    "take_add",
-    "ct indices",
-    _take_add_impl,
+    "take_add", "ct indices", _take_add_impl,
     lambda ct, indices, axis: apply(TAKE, ct, indices, axis=axis),
     None,
     infer=lambda ct, indices, *, axis, shape: TensorSpec(shape, ct.dtype),
@@ -173,7 +165,7 @@ TAKE_ADD = multilinear(
         Sample(normal(2, 2, 2), np.array([[1, 1], [3, 0]]), 1, (2, 4)),
         Sample(normal(2, 3, 2), np.array([1, 1, 3]), 1, (2, 4, 2)),
     ],
-)
+)  # fmt: skip
 
 
 def _batch_take_add(op: Op, flags: tuple[bool, ...], inputs: tuple[Tensor, ...], attrs: dict[str, Any]) -> Tensor:
@@ -252,9 +244,7 @@ def _splits(key: Key) -> bool:
 
 
 UPDATE = general(
-    "update",
-    "x value",
-    lambda x, value, *, key: _update_into(np.array(x), value, key=key)[()],
+    "update", "x value", lambda x, value, *, key: _update_into(np.array(x), value, key=key)[()],
     overwrites=_update_into,
     vjps=(
         lambda ct, key: apply(UPDATE, ct, zeros_like(part_of(ct, key)), key=key),
@@ -277,7 +267,7 @@ UPDATE = general(
         Sample(normal(3, 2, 3), normal(2, 2), (np.array([0, 2]), slice(None), np.array([1, 1]))),
         Sample(normal(4), normal(3), (slice(0, 2),), raises=(ValueError, "broadcast")),
     ],
-)
+)  # fmt: skip
 
 
 def check_update(data: Array, value: Array, key: Key) -> None:
@@ -488,9 +478,7 @@ def _check_places(indices: Array, *, size: int | None, caller: str, what: str) -
 
 
 CHECKED_INDICES = nondiff(
-    "checked_indices",
-    "indices",
-    _check_places,
+    "checked_indices", "indices", _check_places,
     infer=lambda indices, *, size, caller, what: indices,
     reason="indices have no derivative",
     batch=batching.elementwise,
@@ -504,11 +492,10 @@ CHECKED_INDICES = nondiff(
         Sample(np.array([-1]), 2, raises=(ValueError, "not in")),
         Sample(np.array([-1]), None, raises=(ValueError, "must not be negative")),
     ],
-)
+)  # fmt: skip
 
 
 OPS = (GETITEM, PUT_SLICE, TAKE, TAKE_ADD, UPDATE, UPDATED, CHECKED_INDICES)
-COMPOSITES = (gather,)
 
 from gradtape.ops.compare import equal
 from gradtape.ops.create import grid, is_symbolic, zeros, zeros_like

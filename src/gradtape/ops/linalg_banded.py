@@ -287,7 +287,6 @@ def banded_triangular_solve(
 
 
 OPS = (BANDED_SOLVE,)
-COMPOSITES = (tridiagonal_solve, tridiagonal_matmul, banded_triangular_solve)
 
 from gradtape.ops.elementwise import conj
 from gradtape.ops.extending import pad

@@ -340,7 +340,6 @@ def lstsq(
 
 
 OPS = (DET, ADJUGATE, SLOGDET, PINV)
-COMPOSITES = (logdet, matrix_rank, lstsq)
 
 from gradtape.ops.create import ones_like, zeros, zeros_like
 from gradtape.ops.elementwise import cast, conj, imag, is_complex, log, real, sqrt

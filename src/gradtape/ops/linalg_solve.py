@@ -475,7 +475,6 @@ def lu(input: TensorLike, output_idx_type: DTypeLike = "int32", name: str | None
 
 
 OPS = (INV, SOLVE, TRIANGULAR_SOLVE, CHOLESKY, LU)
-COMPOSITES = (cholesky_solve,)
 
 from gradtape.ops.create import zeros_like
 from gradtape.ops.elementwise import cast

@@ -486,7 +486,6 @@ def eigvals(tensor: TensorLike, name: str | None = None) -> Tensor:
 
 
 OPS = (QR, SVD, SINGULAR_VALUES, EIGH, EIGVALSH, EIG)
-COMPOSITES = (eigvals,)
 
 from gradtape.ops.create import ones_like, zeros_like
 from gradtape.ops.elementwise import cast, conj, imag, is_complex, real

@@ -37,9 +37,7 @@ def place_of(index: int) -> Array:
 
 # The adjoint of making a list is reading each of its items.
 LIST_NEW = general(
-    "list_new",
-    "*items",
-    list_values.new,
+    "list_new", "*items", list_values.new,
     vjp=lambda ct, items_spec: tuple(apply(LIST_GET, ct, place_of(i)) for i in range(len(items_spec))),
     jvp=lambda tangents, items, item: apply(
         LIST_NEW, *(or_zeros(t, x) for t, x in zip(tangents, items, strict=True)), item=item
@@ -48,12 +46,10 @@ LIST_NEW = general(
     batch=lambda op, flags, inputs, attrs: batches.new(op, flags, inputs, attrs),
     call=lambda *items: list_stack(list_new(items), 3),
     samples=lambda: [Sample(normal(2), normal(2), normal(2)), Sample(normal(), normal(), normal())],
-)
+)  # fmt: skip
 # Taking a tensor apart into rows and stacking rows are one another's inverse, and adjoint.
 LIST_FROM_TENSOR = general(
-    "list_from_tensor",
-    "x",
-    list_values.rows_of,
+    "list_from_tensor", "x", list_values.rows_of,
     vjps=(lambda ct, x_spec: apply(LIST_STACK, ct, length=x_spec.shape[0], item_shape=tuple(x_spec.shape[1:])),),
     jvps=(lambda t: apply(LIST_FROM_TENSOR, t),),
     infer=lambda x: ListSpec(TensorSpec(x.shape[1:], x.dtype)),
@@ -66,18 +62,16 @@ LIST_FROM_TENSOR = general(
         Sample(normal(2, 1) + 1j * normal(2, 1)),
         Sample(normal(), raises=(ValueError, "scalar")),
     ],
-)
+)  # fmt: skip
 LIST_STACK = general(
-    "list_stack",
-    "values",
-    list_values.stacked,
+    "list_stack", "values", list_values.stacked,
     vjps=(lambda ct: apply(LIST_FROM_TENSOR, ct),),
     jvps=(lambda t, length, item_shape: apply(LIST_STACK, t, length=length, item_shape=item_shape),),
     infer=list_values.stacked_spec,
     batch=lambda op, flags, inputs, attrs: batches.stack(op, flags, inputs, attrs),
     call=lambda x: list_stack(list_from_tensor(x)),
     samples=lambda: [Sample(normal(3, 2)), Sample(normal(3)), Sample(normal(0, 2))],
-)
+)  # fmt: skip
 
 
 def taken_apart(ct: Tensor, values: TensorList, axis: int, length: Size | None, item_shape: tuple[int, ...] | None) -> Tensor:
@@ -95,43 +89,35 @@ def put_together(ct: Tensor, shape: tuple[Any, ...], axis: int, size: Size | Non
 
 
 LIST_CONCAT = general(
-    "list_concat",
-    "values",
-    list_values.joined,
+    "list_concat", "values", list_values.joined,
     vjps=(lambda ct, values, axis, length, item_shape: taken_apart(ct, values, axis, length, item_shape),),
     jvps=(lambda t, axis, length, item_shape: apply(LIST_CONCAT, t, axis=axis, length=length, item_shape=item_shape),),
     infer=list_values.joined_rows_spec,
     batch=lambda op, flags, inputs, attrs: batches.concat(op, flags, inputs, attrs),
     call=lambda *items: list_concat(list_new(items)),
     samples=lambda: [Sample(normal(3, 2), normal(1, 2), normal(0, 2)), Sample(normal(3))],
-)
+)  # fmt: skip
 LIST_LENGTHS = nondiff(
-    "list_lengths",
-    "values",
-    list_values.lengths_of,
+    "list_lengths", "values", list_values.lengths_of,
     infer=lambda values, *, axis: TensorSpec((None,), int32),
     reason="the result depends on the shapes only",
     batch=lambda op, flags, inputs, attrs: apply(op, *inputs, axis=attrs["axis"] + 1),
     alike=True,
     call=lambda *items: apply(LIST_LENGTHS, list_new(items), axis=0),
     samples=lambda: [Sample(normal(3, 2), normal(1, 2))],
-)
+)  # fmt: skip
 LIST_SPLIT = general(
-    "list_split",
-    "x lengths",
-    list_values.parted,
+    "list_split", "x lengths", list_values.parted,
     vjps=(lambda ct, x_spec, axis, size: put_together(ct, tuple(x_spec.shape), axis, size), None),
     jvps=(lambda t, lengths, axis, size: apply(LIST_SPLIT, t, lengths, axis=axis, size=size), None),
     infer=list_values.parted_spec,
     batch=lambda op, flags, inputs, attrs: batches.split(op, flags, inputs, attrs),
     call=lambda x, lengths: list_concat(list_split(x, lengths)),
     samples=lambda: [Sample(normal(5, 2), np.array([2, 0, 3])), Sample(normal(0, 2), np.zeros(0, int))],
-)
+)  # fmt: skip
 # (list, v) ↦ list + [v]: the cotangent of the list lacks the last item, which is that of the value.
 LIST_PUSH = general(
-    "list_push",
-    "values value",
-    list_values.on_copy(list_values.push),
+    "list_push", "values value", list_values.on_copy(list_values.push),
     vjps=(lambda ct: apply(LIST_DROP, ct), lambda ct: apply(LIST_GET, ct, place_of(-1))),
     jvp=lambda tangents, values, value: apply(LIST_PUSH, or_zeros(tangents[0], values), or_zeros(tangents[1], value)),
     infer=lambda values, value: ListSpec(joined_spec(values.item, value)),
@@ -139,11 +125,9 @@ LIST_PUSH = general(
     call=lambda x, v: list_stack(list_push(list_from_tensor(x), v)),
     overwrites=list_values.push,
     samples=lambda: [Sample(normal(3, 2), normal(2)), Sample(normal(3), normal()), Sample(normal(0, 2), normal(2))],
-)
+)  # fmt: skip
 LIST_DROP = general(
-    "list_drop",
-    "values",
-    list_values.on_copy(list_values.drop),
+    "list_drop", "values", list_values.on_copy(list_values.drop),
     vjps=(lambda ct, values: apply(LIST_PUSH, ct, apply(LIST_ZEROS_LIKE, apply(LIST_GET, values, place_of(-1)))),),
     jvps=(lambda t: apply(LIST_DROP, t),),
     infer=lambda values: values,
@@ -152,12 +136,10 @@ LIST_DROP = general(
     fails=Fails.VALUES,
     overwrites=list_values.drop,
     samples=lambda: [Sample(normal(3, 2)), Sample(normal(1))],
-)
+)  # fmt: skip
 # Reading item i: the cotangent of the list is zero at all other items.
 LIST_GET = general(
-    "list_get",
-    "values index",
-    list_values.got,
+    "list_get", "values index", list_values.got,
     vjps=(lambda ct, values, index: apply(LIST_ADD_AT, apply(LIST_ZEROS_LIKE, values), index, ct), None),
     jvps=(lambda t, index: apply(LIST_GET, t, index), None),
     infer=lambda values, index: values.item,
@@ -166,12 +148,10 @@ LIST_GET = general(
     memory=Memory.ITEM,
     fails=Fails.VALUES,
     samples=lambda: [Sample(normal(3, 2), np.array(1)), Sample(normal(3), np.array(-1))],
-)
+)  # fmt: skip
 # What was overwritten has no influence: its cotangent is cleared, and the new value's is what stands there.
 LIST_SET = general(
-    "list_set",
-    "values index value",
-    list_values.on_copy(list_values.put),
+    "list_set", "values index value", list_values.on_copy(list_values.put),
     vjps=(
         lambda ct, index: apply(LIST_SET, ct, index, apply(LIST_ZEROS_LIKE, apply(LIST_GET, ct, index))),
         None,
@@ -186,7 +166,7 @@ LIST_SET = general(
     fails=Fails.VALUES,
     overwrites=list_values.put,
     samples=lambda: [Sample(normal(3, 2), np.array(1), normal(2)), Sample(normal(3), np.array(-1), normal())],
-)
+)  # fmt: skip
 
 
 def measure(values: Any, index: Any, item: Any) -> Any:
@@ -206,9 +186,7 @@ def replaced_vjp(ct: Any, index: Any, old: Any, item: Any) -> Any:
 
 # list_set where the new item may have other sizes than `old`, the one it replaces (see `measure`)
 LIST_REPLACE = general(
-    "list_replace",
-    "values index value old",
-    list_values.on_copy(list_values.put),
+    "list_replace", "values index value old", list_values.on_copy(list_values.put),
     vjps=(replaced_vjp, None, lambda ct, index: apply(LIST_GET, ct, index), None),
     jvp=lambda tangents, values, index, value, old, item: apply(
         LIST_REPLACE, or_zeros(tangents[0], values), index, or_zeros(tangents[2], value), old, item=item
@@ -222,11 +200,9 @@ LIST_REPLACE = general(
     expand=lambda values, index, value, old, *, item: apply(LIST_SET, values, index, value),
     overwrites=list_values.put,
     samples=lambda: [Sample(normal(3, 2), np.array(1), normal(2)), Sample(normal(3), np.array(-1), normal())],
-)
+)  # fmt: skip
 LIST_ADD = general(
-    "list_add",
-    "a b",
-    list_values.added,
+    "list_add", "a b", list_values.added,
     vjps=(lambda ct: ct, lambda ct: ct),
     jvp=lambda tangents, a, b: apply(LIST_ADD, or_zeros(tangents[0], a), or_zeros(tangents[1], b)),
     infer=lambda a, b: ListSpec(joined_spec(a.item, b.item)),
@@ -234,11 +210,9 @@ LIST_ADD = general(
     call=lambda x, y: list_stack(list_add(list_from_tensor(x), list_from_tensor(y))),
     fails=Fails.VALUES,  # lists of two lengths
     samples=lambda: [Sample(normal(3, 2), normal(3, 2))],
-)
+)  # fmt: skip
 LIST_ADD_AT = general(
-    "list_add_at",
-    "values index value",
-    list_values.on_copy(list_values.add_at),
+    "list_add_at", "values index value", list_values.on_copy(list_values.add_at),
     vjps=(lambda ct: ct, None, lambda ct, index: apply(LIST_GET, ct, index)),
     jvp=lambda tangents, values, index, value: apply(
         LIST_ADD_AT, or_zeros(tangents[0], values), index, or_zeros(tangents[2], value)
@@ -249,12 +223,10 @@ LIST_ADD_AT = general(
     fails=Fails.VALUES,
     overwrites=list_values.add_at,
     samples=lambda: [Sample(normal(3, 2), np.array(1), normal(2)), Sample(normal(3), np.array(-1), normal())],
-)
+)  # fmt: skip
 # Grown with zeros: their cotangent is cut off again. Cutting in turn is undone by zeros like those that were dropped.
 LIST_RESIZE = general(
-    "list_resize",
-    "values length",
-    list_values.on_copy(list_values.resize),
+    "list_resize", "values length", list_values.on_copy(list_values.resize),
     vjps=(lambda ct, values: apply(LIST_CUT, ct, apply(LIST_LEN, values)), None),
     jvps=(lambda t, length, item: apply(LIST_RESIZE, t, length, item=item), None),
     infer=lambda values, length, *, item: ListSpec(joined_spec(values.item, item)),
@@ -262,11 +234,9 @@ LIST_RESIZE = general(
     call=lambda x, n: list_stack(list_resize(list_from_tensor(x), n, TensorSpec(x.shape[1:], x.dtype))),
     overwrites=list_values.resize,
     samples=lambda: [Sample(normal(2, 2), np.array(4)), Sample(normal(2), np.array(1))],
-)
+)  # fmt: skip
 LIST_CUT = general(
-    "list_cut",
-    "values length",
-    list_values.on_copy(list_values.cut),
+    "list_cut", "values length", list_values.on_copy(list_values.cut),
     vjps=(lambda ct, values: apply(LIST_FIT, ct, values), None),
     jvps=(lambda t, length: apply(LIST_CUT, t, length), None),
     infer=lambda values, length: values,
@@ -274,11 +244,9 @@ LIST_CUT = general(
     call=lambda x, n: list_stack(apply(LIST_CUT, list_from_tensor(x), convert(n))),
     overwrites=list_values.cut,
     samples=lambda: [Sample(normal(4, 2), np.array(2)), Sample(normal(2), np.array(2))],
-)
+)  # fmt: skip
 LIST_FIT = general(
-    "list_fit",
-    "values like",
-    list_values.on_copy(list_values.fit),
+    "list_fit", "values like", list_values.on_copy(list_values.fit),
     vjps=(lambda ct, values: apply(LIST_FIT, ct, values), None),
     jvps=(lambda t, like: apply(LIST_FIT, t, like), None),
     infer=lambda values, like: values,
@@ -286,12 +254,10 @@ LIST_FIT = general(
     call=lambda x, y: list_stack(apply(LIST_FIT, list_from_tensor(x), list_from_tensor(y))),
     overwrites=list_values.fit,
     samples=lambda: [Sample(normal(2, 2), normal(4, 2), fixed=(1,)), Sample(normal(3), normal(1), fixed=(1,))],
-)
+)  # fmt: skip
 # every array of a list repeated along a new axis, and its adjoint: how an unbatched list meets batched values
 LIST_SPREAD = general(
-    "list_spread",
-    "values",
-    list_values.spread,
+    "list_spread", "values", list_values.spread,
     vjps=(lambda ct, size, axis: apply(LIST_COLLAPSE, ct, size=size, axis=axis),),
     jvps=(lambda t, size, axis: apply(LIST_SPREAD, t, size=size, axis=axis),),
     infer=lambda values, *, size, axis: spread_spec(values, size, axis),
@@ -299,11 +265,9 @@ LIST_SPREAD = general(
     call=lambda x, size, axis: list_stack(apply(LIST_SPREAD, list_from_tensor(x), size=size, axis=axis)),
     memory=Memory.SHARED,
     samples=lambda: [Sample(normal(3, 2), 4, 1), Sample(normal(3), 2, 0)],
-)
+)  # fmt: skip
 LIST_COLLAPSE = general(
-    "list_collapse",
-    "values",
-    list_values.collapsed,
+    "list_collapse", "values", list_values.collapsed,
     vjps=(lambda ct, size, axis: apply(LIST_SPREAD, ct, size=size, axis=axis),),
     jvps=(lambda t, size, axis: apply(LIST_COLLAPSE, t, size=size, axis=axis),),
     infer=lambda values, *, size, axis: collapsed_spec(values, axis),
@@ -311,11 +275,9 @@ LIST_COLLAPSE = general(
     call=lambda x, size, axis: list_stack(apply(LIST_COLLAPSE, list_from_tensor(x), size=size, axis=axis)),
     memory=Memory.SHARED,
     samples=lambda: [Sample(normal(3, 2, 3), 3, 1), Sample(normal(3, 2), 2, 0)],
-)
+)  # fmt: skip
 LIST_LEN = nondiff(
-    "list_len",
-    "values",
-    lambda values: np.int32(len(values)),
+    "list_len", "values", lambda values: np.int32(len(values)),
     infer=lambda values: TensorSpec((), int32),
     reason="the result does not depend on the values",
     batch=lambda op, flags, inputs, attrs: apply(op, *inputs),
@@ -323,18 +285,16 @@ LIST_LEN = nondiff(
     call=lambda x: list_len(list_from_tensor(x)),
     cost=Cost.FREE,
     samples=lambda: [Sample(normal(3, 2)), Sample(normal(0))],
-)
+)  # fmt: skip
 # on tensors too: rules do not know what kind of value an item is
 LIST_ZEROS_LIKE = nondiff(
-    "list_zeros_like",
-    "values",
-    lambda values: zero_like(values),
+    "list_zeros_like", "values", lambda values: zero_like(values),
     infer=lambda values: values,
     reason="the result does not depend on the values",
     batch=lambda op, flags, inputs, attrs: apply(op, *inputs),
     call=lambda x: list_stack(apply(LIST_ZEROS_LIKE, list_from_tensor(x))),
     samples=lambda: [Sample(normal(3, 2)), Sample(normal(3))],
-)
+)  # fmt: skip
 
 
 # -- on tensors ------------------------------------------------------------------------------------------------------

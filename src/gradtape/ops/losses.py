@@ -253,7 +253,6 @@ def l2_loss(t: TensorLike, name: str | None = None) -> Tensor:
 
 
 OPS = (SOFTMAX_CROSS_ENTROPY, SPARSE_CROSS_ENTROPY, SIGMOID_CROSS_ENTROPY)
-COMPOSITES = (weighted_cross_entropy_with_logits, l2_loss)
 
 from gradtape.ops.activations import LOG_SOFTMAX, SOFTMAX, shifted_rows, sigmoid, softplus
 from gradtape.ops.compare import equal

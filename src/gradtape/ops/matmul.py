@@ -125,9 +125,7 @@ def right_cotangent(ct: Tensor, b_shape: Dims, a: Tensor) -> Tensor:
 
 # C = A B:  Ā = C̄ Bᴴ and B̄ = Aᴴ C̄, summed over leading axes that were broadcast.
 MATMUL = multilinear(
-    "matmul",
-    "a b",
-    product,
+    "matmul", "a b", product,
     left_cotangent,
     right_cotangent,
     infer=_matmul_spec,
@@ -143,7 +141,7 @@ MATMUL = multilinear(
         Sample(normal(3, 4), normal(3, 4), raises=(ValueError, "matmul")),
         Sample(normal(3), normal(3), raises=(ValueError, "rank")),
     ],
-)
+)  # fmt: skip
 multiplied = form_of(MATMUL)
 
 

@@ -26,11 +26,15 @@ from gradtape.ops.sampling import away, normal, spread
 # -- inputs of linear algebra ------------------------------------------------------------------------------------------
 
 
-def matrices(x: TensorLike, op: str, square: bool = False) -> Tensor:
-    """`x` as a tensor of matrices in the last two axes, floating or complex, checked."""
-    x = numeric(x, "the input", op)
+def _of_rank_two(x: Tensor, op: str) -> Tensor:
     if x.ndim < 2:
         raise InvalidArgumentError(f"{op}: needs matrices (rank 2 or more), got shape {tuple(x.shape)}")
+    return x
+
+
+def matrices(x: TensorLike, op: str, square: bool = False) -> Tensor:
+    """`x` as a tensor of matrices in the last two axes, floating or complex, checked."""
+    x = _of_rank_two(numeric(x, "the input", op), op)
     if square and x.shape[-1] != x.shape[-2]:
         raise InvalidArgumentError(f"{op}: needs square matrices in the last two axes, got shape {tuple(x.shape)}")
     if x.dtype.name in ("float16", "bfloat16"):
@@ -151,9 +155,7 @@ def diag_part(
     >>> gt.linalg.diag_part([[1.0, 2.0], [3.0, 4.0]]).numpy()
     array([1., 4.], dtype=float32)
     """
-    x = convert(input)
-    if x.ndim < 2:
-        raise InvalidArgumentError(f"diag_part: needs matrices (rank 2 or more), got shape {tuple(x.shape)}")
+    x = _of_rank_two(convert(input), "diag_part")
     rows, columns = x.shape[-2:]
     band = _band(k, "diag_part")
     _inside(rows, columns, band, align, "diag_part")
@@ -240,9 +242,7 @@ def set_diag(
            [1., 6.]], dtype=float32)
     """
     x, new = promote(input, diagonal)
-    if x.ndim < 2:
-        raise InvalidArgumentError(f"set_diag: needs matrices (rank 2 or more), got shape {tuple(x.shape)}")
-    rows, columns = x.shape[-2:]
+    rows, columns = _of_rank_two(x, "set_diag").shape[-2:]
     band = _band(k, "set_diag")
     _inside(rows, columns, band, align, "set_diag")
     wanted = (*tuple(x.shape)[:-2], *_packed_shape(rows, columns, band, align))
@@ -315,9 +315,7 @@ def band_part(input: TensorLike, num_lower: Integer, num_upper: Integer, name: s
     array([[1., 0.],
            [3., 4.]], dtype=float32)
     """
-    x = convert(input)
-    if x.ndim < 2:
-        raise InvalidArgumentError(f"band_part: needs matrices (rank 2 or more), got shape {tuple(x.shape)}")
+    x = _of_rank_two(convert(input), "band_part")
     rows, columns = x.shape[-2:]
     # how many diagonals is known only when the program runs: both bounds are compared there, element by element
     if is_traced(num_lower) or is_traced(num_upper):
@@ -362,9 +360,7 @@ def matrix_transpose(a: TensorLike, name: str = "matrix_transpose", conjugate: b
     >>> gt.linalg.matrix_transpose([[1.0, 2.0]]).shape
     TensorShape([2, 1])
     """
-    x = convert(a)
-    if x.ndim < 2:
-        raise InvalidArgumentError(f"matrix_transpose: needs matrices (rank 2 or more), got shape {tuple(x.shape)}")
+    x = _of_rank_two(convert(a), "matrix_transpose")
     return matrix_transposed(x) if conjugate else swap_last(x)
 
 
@@ -523,10 +519,6 @@ def _matrix_norm(x: Tensor, ord: str | float, axis: Sequence[int], keep: bool) -
 
 
 OPS = (MATRIX_DIAG_PART, MATRIX_DIAG)
-COMPOSITES = (
-    diag_part, diag, set_diag, tensor_diag, tensor_diag_part, trace, band_part, matrix_transpose, adjoint, matvec, cross, norm,
-    normalize,
-)  # fmt: skip
 
 from gradtape.core.tensor import Readable, Tensor
 from gradtape.ops.compare import logical_and, logical_or

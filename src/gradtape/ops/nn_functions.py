@@ -243,12 +243,6 @@ def _stateless_dropout(
 
 experimental = SimpleNamespace(stateless_dropout=_stateless_dropout)
 
-OPS = ()
-COMPOSITES = (
-    weighted_moments, sufficient_statistics, normalize_moments, local_response_normalization, log_poisson_loss,
-    compute_average_loss, scale_regularization_loss, pool, conv_transpose, atrous_conv2d, atrous_conv2d_transpose, dilation2d,
-    erosion2d,
-)  # fmt: skip
 __all__ = [
     "atrous_conv2d", "atrous_conv2d_transpose", "compute_average_loss", "conv_transpose", "dilation2d", "erosion2d",
     "experimental", "local_response_normalization", "log_poisson_loss", "lrn", "normalize_moments", "pool",

@@ -250,7 +250,6 @@ def embedding_lookup(params: TensorLike, ids: TensorLike, max_norm: float | None
 
 
 OPS = (NORMALIZE,)
-COMPOSITES = (moments, batch_normalization, layer_norm, bias_add, dropout, embedding_lookup)
 
 from gradtape.ops.create import ones_like, zeros_like
 from gradtape.ops.elementwise import cast, rsqrt, sqrt, square

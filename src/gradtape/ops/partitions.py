@@ -189,11 +189,6 @@ def histogram_fixed_width(
     return bincount(reshape(numbers, (-1,)), minlength=count, maxlength=count, dtype=dtype)
 
 
-OPS = ()
-COMPOSITES = (
-    dynamic_partition, dynamic_stitch, reverse_sequence, unravel_index, histogram_fixed_width_bins, histogram_fixed_width,
-)  # fmt: skip
-
 from gradtape.ops.compare import equal, less
 from gradtape.ops.create import zeros
 from gradtape.ops.elementwise import cast
@@ -203,3 +198,8 @@ from gradtape.ops.segment import bincount
 from gradtape.ops.select import clip_by_value, floor, floordiv, mod, where
 from gradtape.ops.shape import expand_dims
 from gradtape.ops.staged import size_of
+
+__all__ = [
+    "dynamic_partition", "dynamic_stitch", "histogram_fixed_width", "histogram_fixed_width_bins", "reverse_sequence",
+    "unravel_index",
+]  # fmt: skip

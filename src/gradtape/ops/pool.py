@@ -26,8 +26,10 @@ from gradtape.ops.windows import (
     Ints,
     Pads,
     channels_first,
+    from_batch,
     from_channels_last,
     inner,
+    into_batch,
     out_space,
     padded,
     padded_space,
@@ -127,13 +129,7 @@ def _pool_spec(x: TensorSpec, *, ksize: Ints, strides: Ints, padding: Pads) -> T
 def _merged(op: Op, flags: tuple[bool, ...], inputs: tuple[Tensor, ...], attrs: dict[str, Any]) -> Tensor:
     """The extra axis joins the batch axis."""
     size = batching.batch_size(flags, inputs)
-    flat = []
-    for x in batching.all_batched(flags, inputs):
-        dims = tuple(x.shape)
-        flat.append(reshape(x, (dims[0] * dims[1], *dims[2:])))
-    out = apply(op, *flat, **attrs)
-    dims = tuple(out.shape)
-    return reshape(out, (size, dims[0] // size, *dims[1:]))
+    return from_batch(apply(op, *map(into_batch, batching.all_batched(flags, inputs)), **attrs), size)
 
 
 _PLAIN: dict[str, Any] = {"ksize": (2, 2), "strides": (2, 2), "padding": ((0, 0), (0, 0))}
@@ -409,11 +405,9 @@ def max_pool_with_argmax(
 
 
 OPS = (POOL_TAKE, POOL_PUT, POOL_WINNER, MAX_POOL, POOL_SUM, POOL_SPREAD)
-COMPOSITES = (max_pool, avg_pool, max_pool1d, max_pool2d, max_pool3d, avg_pool1d, avg_pool2d, avg_pool3d, max_pool_with_argmax)
 
 from gradtape.ops.create import grid
 from gradtape.ops.elementwise import cast
-from gradtape.ops.shape import reshape
 from gradtape.ops.stop import stop_gradient
 
 __all__ = [

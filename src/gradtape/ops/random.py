@@ -138,45 +138,35 @@ RANDOM_INTEGERS = _sampler(
     "random_integers", "key low high", _integers_impl, _flat_spec, _keys(np.int64(-2), np.int64(5), dtype="int32")
 )
 RANDOM_GAMMA = _sampler(
-    "random_gamma",
-    "key alpha",
-    _gamma_impl,
+    "random_gamma", "key alpha", _gamma_impl,
     lambda key, alpha, *, shape: TensorSpec((*shape, *alpha.shape), alpha.dtype),
     lambda: [Sample(_KEY, sampling.positive(n), shape=(3,), fixed=(1,)) for n in (2, 0)],
     "samples are drawn by rejection; their derivative comes from reparameterized_gamma",
-)
+)  # fmt: skip
 RANDOM_POISSON = _sampler(
-    "random_poisson",
-    "key rate",
-    _poisson_impl,
+    "random_poisson", "key rate", _poisson_impl,
     lambda key, rate, *, shape, dtype: TensorSpec((*shape, *rate.shape), dtype),
     lambda: [Sample(_KEY, sampling.positive(2), shape=(3,), dtype="int32", fixed=(1,))],
     "counts have no derivative",
-)
+)  # fmt: skip
 RANDOM_BINOMIAL = _sampler(
-    "random_binomial",
-    "key counts probs",
-    _binomial_impl,
+    "random_binomial", "key counts probs", _binomial_impl,
     _flat_spec,
     lambda: [Sample(_KEY, np.array([3, 9]), np.array(0.3), shape=(4, 2), dtype="int32", fixed=(2,))],
     "counts have no derivative",
-)
+)  # fmt: skip
 RANDOM_CATEGORICAL = _sampler(
-    "random_categorical",
-    "key logits",
-    _categorical_impl,
+    "random_categorical", "key logits", _categorical_impl,
     lambda key, logits, *, count, dtype: TensorSpec((*logits.shape[:-1], count), dtype),
     lambda: [Sample(_KEY, sampling.normal(2, 3), count=5, dtype="int64", fixed=(1,))],
     "class numbers have no derivative",
-)
+)  # fmt: skip
 RANDOM_PERMUTATION = _sampler(
-    "random_permutation",
-    "key",
-    _permutation_impl,
+    "random_permutation", "key", _permutation_impl,
     lambda key, *, count: TensorSpec((count,), "int64"),
     lambda: [Sample(_KEY, count=5)],
     "positions have no derivative",
-)
+)  # fmt: skip
 
 
 def gamma_sample_slope(alpha: Tensor, z: Tensor) -> Tensor:

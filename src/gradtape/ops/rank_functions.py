@@ -283,10 +283,3 @@ def barrier() -> None:
     >>> gt.distribute.barrier()
     """
     all_sum(convert(0.0))
-
-
-OPS = ()
-COMPOSITES = (
-    all_reduce, all_gather, all_to_all, reduce_scatter, broadcast, replicated, reduce, gather_to, scatter_from, sendrecv,
-    halo_exchange,
-)  # fmt: skip

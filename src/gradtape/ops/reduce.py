@@ -84,9 +84,7 @@ def _sum_impl(x: Array, *, axis: tuple[int, ...], keepdims: bool) -> Array:
 
 _wide_sum = rounded_once(_sum_impl)
 REDUCE_SUM = linear(
-    "reduce_sum",
-    "x",
-    _sum_impl,
+    "reduce_sum", "x", _sum_impl,
     lambda ct, x_shape, axis, keepdims: spread_back(ct, x_shape, axis, keepdims),
     expand=lambda x, axis, keepdims: reduce_sum(cast(x, "int32"), axis, keepdims) if x.dtype.is_bool else None,
     infer=_sum_spec,
@@ -94,7 +92,7 @@ REDUCE_SUM = linear(
     cost=Cost.CHEAP,
     memory=Memory.FRESH,
     samples=_reduction_samples,
-)
+)  # fmt: skip
 summed = form_of(REDUCE_SUM)
 _SUM = shortcut("reduction", REDUCE_SUM)
 
@@ -157,9 +155,7 @@ def _expand_mean(x: Tensor, *, axis: tuple[int, ...], keepdims: bool) -> Tensor 
 
 # linear, but for the mean of nothing: that is NaN, and its derivative, a map from a space without directions, 0
 REDUCE_MEAN = general(
-    "reduce_mean",
-    "x",
-    _mean_impl,
+    "reduce_mean", "x", _mean_impl,
     vjps=(
         lambda ct, x_shape, axis, keepdims: spread_back(ct * share(count_along(x_shape, axis), ct), x_shape, axis, keepdims),
     ),
@@ -170,7 +166,7 @@ REDUCE_MEAN = general(
     cost=Cost.CHEAP,
     memory=Memory.FRESH,
     samples=_reduction_samples,
-)
+)  # fmt: skip
 averaged = form_of(REDUCE_MEAN)
 
 # -- product ---------------------------------------------------------------------------------------------------------
@@ -216,9 +212,7 @@ def _prod_spec(x: TensorSpec) -> TensorSpec:
 
 # ∂Πx/∂x_j = the product of the others, by two running products from both ends: no division, so exact at zeros.
 PROD_LAST = general(
-    "prod_last",
-    "x",
-    lambda x: np.multiply.reduce(x, axis=-1, dtype=x.dtype),
+    "prod_last", "x", lambda x: np.multiply.reduce(x, axis=-1, dtype=x.dtype),
     vjps=(lambda ct, x: expand_dims(ct, -1) * conj(others_product(x)),),
     jvps=(lambda t, x: reduce_sum(t * others_product(x), -1),),
     infer=_prod_spec,
@@ -230,7 +224,7 @@ PROD_LAST = general(
         Sample(normal(2, 0)),
         Sample(away(3) + 1j * away(3)),
     ],
-)
+)  # fmt: skip
 
 # -- extrema ---------------------------------------------------------------------------------------------------------
 
@@ -323,25 +317,21 @@ def _logic_spec(x: TensorSpec, *, axis: tuple[int, ...], keepdims: bool) -> Tens
 
 
 REDUCE_ALL = nondiff(
-    "reduce_all",
-    "x",
-    lambda x, *, axis, keepdims: np.logical_and.reduce(x, axis=axis, keepdims=keepdims),
+    "reduce_all", "x", lambda x, *, axis, keepdims: np.logical_and.reduce(x, axis=axis, keepdims=keepdims),
     expand=lambda x, axis, keepdims: None if x.dtype.is_bool else reduce_all(cast(x, "bool"), axis, keepdims),
     infer=_logic_spec,
     reason="logic has no derivative",
     batch=batching.shifted("axis"),
     samples=_logic_samples,
-)
+)  # fmt: skip
 REDUCE_ANY = nondiff(
-    "reduce_any",
-    "x",
-    lambda x, *, axis, keepdims: np.logical_or.reduce(x, axis=axis, keepdims=keepdims),
+    "reduce_any", "x", lambda x, *, axis, keepdims: np.logical_or.reduce(x, axis=axis, keepdims=keepdims),
     expand=lambda x, axis, keepdims: None if x.dtype.is_bool else reduce_any(cast(x, "bool"), axis, keepdims),
     infer=_logic_spec,
     reason="logic has no derivative",
     batch=batching.shifted("axis"),
     samples=_logic_samples,
-)
+)  # fmt: skip
 
 # -- composites ------------------------------------------------------------------------------------------------------
 
@@ -408,7 +398,6 @@ def reduce_logsumexp(input_tensor: TensorLike, axis: Axes = None, keepdims: bool
 
 
 OPS = (REDUCE_SUM, REDUCE_MEAN, PROD_LAST, REDUCE_MAX, REDUCE_MIN, REDUCE_ALL, REDUCE_ANY)
-COMPOSITES = (reduce_prod, reduce_variance, reduce_std, reduce_euclidean_norm, reduce_logsumexp)
 
 from gradtape.ops.compare import equal, is_finite
 from gradtape.ops.create import ones_like, zeros_like

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from types import ModuleType
+from types import FunctionType, ModuleType
 
 from gradtape.core.opdef import Composite, Op
 from gradtape.ops import (
@@ -66,9 +66,15 @@ FAMILIES: tuple[ModuleType, ...] = (
     nn_functions, resizing, colours, image_measures,
 )  # fmt: skip
 
-OPS: tuple[Op, ...] = tuple(op for family in FAMILIES for op in family.OPS)
+OPS: tuple[Op, ...] = tuple(op for family in FAMILIES for op in vars(family).get("OPS", ()))
+# what a family declares with `@composite`, in the order of its file; what it imports of others is theirs
 COMPOSITES: tuple[Composite, ...] = tuple(
-    function.composite for family in FAMILIES for function in family.__dict__.get("COMPOSITES", ())
+    dict.fromkeys(  # (a function may have two names)
+        function.composite  # type: ignore[attr-defined]
+        for family in FAMILIES
+        for function in vars(family).values()
+        if isinstance(function, FunctionType) and function.__module__ == family.__name__ and "composite" in vars(function)
+    )
 )
 # parts of programs that have no sample: control flow, whose meaning is in its regions; constants, effects and messages
 PROGRAM_OPS: tuple[Op, ...] = (*REGION_OPS, *staged.PROGRAM_OPS, *collective.MESSAGES)

@@ -354,11 +354,6 @@ def cut_out(value: Tensor, size: Integers, chances: Tensor, op: str) -> Tensor:
     return slice(value, mod(chances, cast(convert(room), "int32")), wanted)
 
 
-OPS = ()
-COMPOSITES = (
-    resize, resize_with_pad, crop_to_bounding_box, pad_to_bounding_box, resize_with_crop_or_pad, central_crop, flip_left_right,
-    flip_up_down, transpose_image, rot90, extract_patches, crop_and_resize,
-)  # fmt: skip
 __all__ = [
     "ResizeMethod", "central_crop", "crop_and_resize", "crop_to_bounding_box", "extract_patches", "flip_left_right",
     "flip_up_down", "pad_to_bounding_box", "resize", "resize_with_crop_or_pad", "resize_with_pad", "rot90",

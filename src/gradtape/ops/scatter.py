@@ -449,13 +449,14 @@ def tensor_scatter_nd_min(
 
 
 OPS = (FLAT_INDEX, EXTREME_ROWS)
-COMPOSITES = (
-    gather_nd, batch_gather, boolean_mask, slice, strided_slice, scatter_nd, tensor_scatter_nd_update, tensor_scatter_nd_add,
-    tensor_scatter_nd_sub, tensor_scatter_nd_max, tensor_scatter_nd_min,
-)  # fmt: skip
 
 from gradtape.ops.compare import equal
 from gradtape.ops.elementwise import cast
 from gradtape.ops.select import where
 from gradtape.ops.shape import broadcast_to, concat, expand_dims
 from gradtape.ops.staged import SIZED, is_traced, known_size, signed, size_of
+
+__all__ = [
+    "batch_gather", "boolean_mask", "gather_nd", "scatter_nd", "slice", "strided_slice", "tensor_scatter_nd_add",
+    "tensor_scatter_nd_max", "tensor_scatter_nd_min", "tensor_scatter_nd_sub", "tensor_scatter_nd_update",
+]  # fmt: skip

@@ -422,10 +422,6 @@ def confusion_matrix(
 
 
 OPS = (SEGMENT_SLOTS, SEGMENT_COUNT, SEGMENT_EXTREME)
-COMPOSITES = (
-    segment_sum, segment_mean, segment_prod, segment_max, segment_min, unsorted_segment_sum, unsorted_segment_mean,
-    unsorted_segment_sqrt_n, unsorted_segment_prod, unsorted_segment_max, unsorted_segment_min, bincount, confusion_matrix,
-)  # fmt: skip
 
 from gradtape.ops.compare import equal, not_equal
 from gradtape.ops.create import fits, grid, ones_like, zeros_like

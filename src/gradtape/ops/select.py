@@ -217,7 +217,6 @@ def cleaned(seed: Tensor, partial: Tensor | float) -> Tensor | float:
 
 
 OPS = (WHERE, WHERE_TRUE, MAXIMUM, MINIMUM, FLOOR, CEIL, ROUND, FLOORDIV, MOD)
-COMPOSITES = (clip_by_value,)
 
 from gradtape.ops.compare import equal, is_finite, logical_and, logical_not
 from gradtape.ops.create import zeros_like

@@ -309,9 +309,6 @@ def sampled_softmax_loss(
     return softmax_cross_entropy_with_logits(wanted, logits)
 
 
-OPS = ()
-COMPOSITES = (ctc_loss, nce_loss, sampled_softmax_loss)
-
 from gradtape.ops import random
 from gradtape.ops.activations import log_softmax
 from gradtape.ops.compare import equal, logical_and, logical_or, not_equal

@@ -96,9 +96,7 @@ def full_shape(wanted: tuple[Any, ...], have: tuple[Any, ...]) -> tuple[Any, ...
 
 
 RESHAPE = linear(
-    "reshape",
-    "x",
-    lambda x, *, shape: x.reshape(shape) if shape else x.reshape(())[()],
+    "reshape", "x", lambda x, *, shape: x.reshape(shape) if shape else x.reshape(())[()],
     lambda ct, x_shape: reshaped(ct, shape=tuple(x_shape)),
     infer=lambda x, *, shape: TensorSpec(shape, x.dtype),
     batch=lambda op, flags, inputs, attrs: apply(op, *inputs, shape=(inputs[0].shape[0], *attrs["shape"])),
@@ -112,7 +110,7 @@ RESHAPE = linear(
         Sample(normal(0, 3), (3, 0)),
         Sample(normal(2, 3), (4, 2), raises=(ValueError, "cannot reshape")),
     ],
-)
+)  # fmt: skip
 reshaped = form_of(RESHAPE)
 
 
@@ -151,9 +149,7 @@ def _sum_to_impl(x: Array, *, shape: tuple[int, ...]) -> Array:
 
 # sums over the axes that have the size 1 in `shape`: the adjoint of `broadcast_to` where run time knows which these are
 SUM_TO: Op = linear(
-    "sum_to",
-    "x",
-    _sum_to_impl,
+    "sum_to", "x", _sum_to_impl,
     lambda ct, x_shape: broadcast_to(ct, tuple(x_shape)),
     infer=lambda x, *, shape: TensorSpec(shape, x.dtype),
     batch=lambda op, flags, inputs, attrs: apply(op, *inputs, shape=(inputs[0].shape[0], *attrs["shape"])),
@@ -166,7 +162,7 @@ SUM_TO: Op = linear(
         Sample(normal(0, 2), (1, 2)),
         Sample(normal(2, 3), (2, 2), raises=(ValueError, "unit axes")),
     ],
-)
+)  # fmt: skip
 
 
 def _batch_broadcast(op: Op, flags: tuple[bool, ...], inputs: tuple[Tensor, ...], attrs: dict[str, Any]) -> Tensor:
@@ -185,9 +181,7 @@ def _broadcast_impl(x: Array, *, shape: tuple[int, ...]) -> Array:
 
 
 BROADCAST_TO = linear(
-    "broadcast_to",
-    "x",
-    _broadcast_impl,
+    "broadcast_to", "x", _broadcast_impl,
     lambda ct, x_shape: unbroadcast(ct, x_shape),
     infer=lambda x, *, shape: TensorSpec(shape, x.dtype),
     batch=_batch_broadcast,
@@ -200,7 +194,7 @@ BROADCAST_TO = linear(
         Sample(normal(3), (3, 3)),
         Sample(normal(3), (2,), raises=(ValueError, "broadcast")),
     ],
-)
+)  # fmt: skip
 broadcasted = form_of(BROADCAST_TO)
 
 
@@ -303,9 +297,7 @@ def inverse_permutation(perm: tuple[int, ...]) -> tuple[int, ...]:
 
 
 TRANSPOSE = linear(
-    "transpose",
-    "x",
-    lambda x, *, perm: x.transpose(perm) if perm else x,
+    "transpose", "x", lambda x, *, perm: x.transpose(perm) if perm else x,
     lambda ct, perm: permuted(ct, perm=inverse_permutation(perm)),
     infer=lambda x, *, perm: TensorSpec(tuple(x.shape[p] for p in perm), x.dtype),
     batch=lambda op, flags, inputs, attrs: apply(op, *inputs, perm=(0, *(p + 1 for p in attrs["perm"]))),
@@ -319,7 +311,7 @@ TRANSPOSE = linear(
         Sample(normal(2, 3), (0, 0), raises=(ValueError, "permutation")),
         Sample(normal(2, 3), (0, 2), raises=(ValueError, "out of range")),
     ],
-)
+)  # fmt: skip
 permuted = form_of(TRANSPOSE)
 
 
@@ -330,9 +322,7 @@ def reverse(tensor: TensorLike, axis: Integers, name: str | None = None) -> Tens
 
 
 REVERSE = linear(
-    "reverse",
-    "x",
-    lambda x, *, axis: np.flip(x, axis) if x.ndim else x,
+    "reverse", "x", lambda x, *, axis: np.flip(x, axis) if x.ndim else x,
     lambda ct, axis: apply(REVERSE, ct, axis=axis),
     infer=inference.same,
     batch=batching.shifted("axis"),
@@ -343,7 +333,7 @@ REVERSE = linear(
         Sample(normal(0), [0]),
         Sample(normal(2), [1], raises=(ValueError, "out of range")),
     ],
-)
+)  # fmt: skip
 
 
 def roll(input: TensorLike, shift: Integers, axis: Integers, name: str | None = None) -> Tensor:
@@ -363,9 +353,7 @@ def roll(input: TensorLike, shift: Integers, axis: Integers, name: str | None = 
 
 
 ROLL = linear(
-    "roll",
-    "x",
-    lambda x, *, shift, axis: np.roll(x, shift, axis),
+    "roll", "x", lambda x, *, shift, axis: np.roll(x, shift, axis),
     lambda ct, shift, axis: apply(ROLL, ct, shift=tuple(-s for s in shift), axis=axis),
     infer=inference.same,
     batch=batching.shifted("axis"),
@@ -376,7 +364,7 @@ ROLL = linear(
         Sample(normal(0), 1, 0),
         Sample(normal(3), [1, 2], [0], raises=(ValueError, "shifts")),
     ],
-)
+)  # fmt: skip
 
 # -- concatenate, split, stack ---------------------------------------------------------------------------------------
 
@@ -416,9 +404,7 @@ def _concat_spec(*xs: TensorSpec, axis: int) -> TensorSpec:
 
 
 CONCAT = linear(
-    "concat",
-    "*xs",
-    lambda *xs, axis: np.concatenate(xs, axis),
+    "concat", "*xs", lambda *xs, axis: np.concatenate(xs, axis),
     lambda ct, xs_spec, axis: split_like(ct, xs_spec, axis),
     infer=_concat_spec,
     batch=batching.shifted("axis"),
@@ -430,7 +416,7 @@ CONCAT = linear(
         Sample([normal(2, 2), normal(3, 3)], 0, raises=(ValueError, "concat")),
         Sample([normal()], 0, raises=(ValueError, "scalars")),
     ],
-)
+)  # fmt: skip
 
 
 def _slice_axis_impl(x: Array, *, axis: int, start: int, size: int) -> Array:
@@ -448,9 +434,7 @@ def _pad_axis(ct: Tensor, x_spec: TensorSpec, axis: int, start: int, size: int) 
 
 
 SLICE_AXIS = linear(
-    "slice_axis",
-    "x",
-    _slice_axis_impl,
+    "slice_axis", "x", _slice_axis_impl,
     _pad_axis,
     infer=lambda x, *, axis, start, size: TensorSpec((*x.shape[:axis], size, *x.shape[axis + 1 :]), x.dtype),
     batch=batching.shifted("axis"),
@@ -458,7 +442,7 @@ SLICE_AXIS = linear(
     cost=Cost.FREE,
     memory=Memory.SHARED,
     samples=lambda: [Sample(normal(2, 5), 1, 1, 3), Sample(normal(3), 0, 0, 0)],
-)
+)  # fmt: skip
 
 
 @composite(
@@ -561,9 +545,7 @@ def unstack_all(x: Tensor, axis: int, count: int) -> tuple[Tensor, ...]:
 
 
 STACK = linear(
-    "stack",
-    "*xs",
-    lambda *xs, axis: np.stack(xs, axis),
+    "stack", "*xs", lambda *xs, axis: np.stack(xs, axis),
     lambda ct, xs_spec, axis: unstack_all(ct, axis, len(xs_spec)),
     infer=lambda *xs, axis: TensorSpec((*xs[0].shape[:axis], len(xs), *xs[0].shape[axis:]), xs[0].dtype),
     batch=batching.shifted("axis"),
@@ -574,11 +556,10 @@ STACK = linear(
         Sample([normal(0)], -1),
         Sample([normal(2), normal(3)], raises=(ValueError, "same")),
     ],
-)
+)  # fmt: skip
 
 
 OPS = (RESHAPE, BROADCAST_TO, SUM_TO, TRANSPOSE, REVERSE, ROLL, CONCAT, SLICE_AXIS, STACK)
-COMPOSITES = (expand_dims, squeeze, split, unstack)
 
 from gradtape.ops.compare import equal
 from gradtape.ops.create import entries, fits, grid, is_symbolic, ones_like, zeros
@@ -588,3 +569,7 @@ from gradtape.ops.permutations import invert_permutation
 from gradtape.ops.reduce import reduce_prod, summed
 from gradtape.ops.select import floordiv, maximum, mod, where
 from gradtape.ops.staged import SIZED, extent_of, is_traced, known_size, signed, size_of
+
+__all__ = [
+    "broadcast_to", "concat", "expand_dims", "reshape", "reverse", "roll", "split", "squeeze", "stack", "transpose", "unstack",
+]  # fmt: skip

@@ -371,7 +371,6 @@ def in_top_k(targets: TensorLike, predictions: TensorLike, k: Integer, name: str
 
 
 OPS = (ARGSORT, SORT, SEARCHSORTED, UNIQUE, ARG_EXTREME)
-COMPOSITES = (argmin, top_k, unique, unique_with_counts, in_top_k)
 
 from gradtape.ops.compare import greater, greater_equal, is_finite, less, logical_and
 from gradtape.ops.create import grid, is_symbolic, zeros_like

@@ -210,12 +210,18 @@ BESSEL: Op = elementwise(
 )  # fmt: skip
 
 
+_KINDS = {"i": "Modified Bessel function of the first kind", "j": "Bessel function of the first kind",
+          "k": "Modified Bessel function of the second kind", "y": "Bessel function of the second kind"}  # fmt: skip
+_SCALE = {"i": ", times exp(-|x|)", "k": ", times exp(x)"}
+
+
 def _bessel(name: str, kind: str, order: int, domain: Callable[..., Array]) -> Callable[..., Tensor]:
     def function(x: TensorLike, name: str | None = None) -> Tensor:
         (x,) = as_floats(x)
         return apply(BESSEL, x, kind=kind, order=order)
 
     function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"{_KINDS[kind[0]]} and order {order}{_SCALE[kind[0]] if kind.endswith('e') else ''}."
     return composite(samples=lambda: [Sample(domain(3)), Sample(domain())])(function)
 
 
@@ -231,26 +237,6 @@ bessel_k0e = _bessel("bessel_k0e", "kve", 0, positive)
 bessel_k1e = _bessel("bessel_k1e", "kve", 1, positive)
 bessel_y0 = _bessel("bessel_y0", "yv", 0, positive)
 bessel_y1 = _bessel("bessel_y1", "yv", 1, positive)
-_BESSELS = (
-    bessel_i0,
-    bessel_i1,
-    bessel_i0e,
-    bessel_i1e,
-    bessel_j0,
-    bessel_j1,
-    bessel_k0,
-    bessel_k1,
-    bessel_k0e,
-    bessel_k1e,
-    bessel_y0,
-    bessel_y1,
-)
-_KINDS = {"i": "Modified Bessel function of the first kind", "j": "Bessel function of the first kind",
-          "k": "Modified Bessel function of the second kind", "y": "Bessel function of the second kind"}  # fmt: skip
-_SCALE = {"i": ", times exp(-|x|)", "k": ", times exp(x)"}
-for _function in _BESSELS:
-    _kind, _order = _function.__name__[7], _function.__name__[8]
-    _function.__doc__ = f"{_KINDS[_kind]} and order {_order}{_SCALE[_kind] if _function.__name__[9:] else ''}."
 
 
 @composite(samples=lambda: [Sample(normal(3, 2)), Sample(np.zeros(2)), Sample(normal())])
@@ -323,7 +309,6 @@ __all__ = [  # of `gt.math`
     "fresnel_sin", "lbeta", "lgamma", "ndtr", "ndtri", "polygamma", "sinc",
 ]  # fmt: skip
 OPS = (ERF, ERFC, ERFINV, ERFCINV, NDTR, NDTRI, LGAMMA, DIGAMMA, POLYGAMMA, BESSEL, DAWSN, EXPINT, FRESNEL_SIN, FRESNEL_COS)
-COMPOSITES = (*_BESSELS, sinc, lbeta)
 
 from gradtape.ops.create import ones_like
 from gradtape.ops.elementwise import cast, cos, exp, sign, sin

@@ -81,13 +81,11 @@ DIM = _of_programs(
     cost=Cost.FREE,
 )  # fmt: skip
 DIMS = _of_programs(
-    "dims",
-    "",
-    lambda *, dims, dtype: np.array(dims, numpy_dtype(dtype)),
+    "dims", "", lambda *, dims, dtype: np.array(dims, numpy_dtype(dtype)),
     lambda *, dims, dtype: TensorSpec((len(dims),), dtype),
     "the result depends on the shapes only",
     cost=Cost.FREE,
-)
+)  # fmt: skip
 FILLED = _of_programs(
     "filled", "", _filled_impl, lambda *, shape, dtype, value: TensorSpec(shape, dtype), "constants have no derivative",
     cost=Cost.FREE,
@@ -181,14 +179,12 @@ DRAW_KEY = replace(
     batch=batching.leading,
 )
 PY_CALL = _effect(
-    "py_call",
-    "*xs",
-    _py_call_impl,
+    "py_call", "*xs", _py_call_impl,
     lambda *xs, function, types: tuple(types),
     "a Python function called when the program runs",
     memory=Memory.SHARED,
     fails=Fails.VALUES,
-)
+)  # fmt: skip
 
 # -- on any value ------------------------------------------------------------------------------------------------------
 

@@ -55,17 +55,15 @@ def _region(name: str, regions: tuple[str, ...], *signature: tuple[str, str, Any
 
 
 COND = _region(
-    "cond",
-    ("then", "orelse"),
+    "cond", ("then", "orelse"),
     ("in.pred", "is", (True, BOOL)),
     ("in.inputs", "fits", "then.in.inputs"),
     ("in.inputs", "fits", "orelse.in.inputs"),
     ("then.out.outputs", "fits", "out.outputs"),
     ("orelse.out.outputs", "fits", "out.outputs"),
-)
+)  # fmt: skip
 WHILE = _region(
-    "while",
-    ("test", "body"),
+    "while", ("test", "body"),
     ("in.carried", "fits", "test.in.carried"),
     ("in.consts", "fits", "test.in.consts"),
     ("test.out.flag", "is", (True, BOOL)),
@@ -78,10 +76,9 @@ WHILE = _region(
     ("in.carried", "fits", "out.carried"),
     ("body.out.ys", "item of", "out.ys"),
     ("out.count", "is", (True, COUNT)),
-)
+)  # fmt: skip
 SCAN = _region(
-    "scan",
-    ("body",),
+    "scan", ("body",),
     ("in.length", "is", (False, COUNT)),
     ("body.in.index", "is", (True, COUNT)),
     ("in.carried", "fits", "body.in.carried"),
@@ -91,19 +88,17 @@ SCAN = _region(
     ("body.out.carried", "fits", "out.carried"),
     ("in.carried", "fits", "out.carried"),
     ("body.out.ys", "item of", "out.ys"),
-)
+)  # fmt: skip
 CALL = _region("call", (), ("in.*", "fits", "callee.in.*"), ("callee.out.*", "fits", "out.*"))
 CUSTOM = _region(
-    "custom",
-    ("vjp",),
+    "custom", ("vjp",),
     ("in.inputs", "any", None),
     ("in.values", "fits", "out.outputs"),
     ("in.values", "fits", "vjp.in.cts"),
     ("in.consts", "fits", "vjp.in.consts"),
-)
+)  # fmt: skip
 CHECKPOINTED = _region(
-    "checkpointed",
-    ("advance", "backward"),
+    "checkpointed", ("advance", "backward"),
     ("in.length", "is", (False, COUNT)),
     *((f"{region}.in.{group}", "is", (True, COUNT)) for region in ("advance", "backward") for group in ("first", "count")),
     *((f"in.{group}", "fits", f"advance.in.{group}") for group in ("state", "consts", "xs")),
@@ -116,7 +111,7 @@ CHECKPOINTED = _region(
     ("backward.out.cts", "fits", "out.cts"),
     ("in.cts", "fits", "out.cts"),
     ("backward.out.ys", "fits", "out.ys"),
-)
+)  # fmt: skip
 UNDECIDED = "undecided"  # as LEAF: the value depends on what is watched in one run and not in another
 LEAF = "leaf"  # of a `custom`: the derivative goes to its value, if that depends on what is asked for, else to its input
 

@@ -210,4 +210,16 @@ def from_channels_last(x: Tensor, first: bool, rank: int, lead: tuple[Any, ...])
     return x if len(lead) == 1 else reshape(x, (*lead, *tuple(x.shape)[1:]))
 
 
+def into_batch(x: Tensor) -> Tensor:
+    """The axis of a batch of tensors and their own first one as one."""
+    dims = tuple(x.shape)
+    return reshape(x, (dims[0] * dims[1], *dims[2:]))
+
+
+def from_batch(x: Tensor, size: int) -> Tensor:
+    """The inverse of `into_batch` for a result."""
+    dims = tuple(x.shape)
+    return reshape(x, (size, dims[0] // size, *dims[1:]))
+
+
 from gradtape.ops.shape import reshape, transpose

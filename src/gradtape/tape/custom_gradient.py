@@ -16,11 +16,20 @@ from gradtape.ad.recording import Recording
 from gradtape.core.dispatch import convert
 from gradtape.core.record import Record, RecordingScope, current_scope, scope_of
 from gradtape.core.tensor import Readable, Tensor, box
-from gradtape.errors import FailedPreconditionError, InvalidArgumentError
+from gradtape.errors import (
+    FailedPreconditionError,
+    InaccessibleTensorError,
+    InvalidArgumentError,
+    OperatorNotAllowedInGraphError,
+)
+from gradtape.functions.building import Build
+from gradtape.functions.staging.aliasing.aliases import Restart
+from gradtape.functions.staging.joins import JoinError
 from gradtape.functions.stand_in_recorders import StandInRecorder, VariableValues, captured_versions
-from gradtape.tape.deferred import raising_when_asked
+from gradtape.ops.create import zeros_like
 from gradtape.tape.recomputed import LimitedRecording, stage_recomputed
 from gradtape.trace.effects import active, converted
+from gradtape.trace.tracing import current_trace
 from gradtape.tree import Structure
 
 
@@ -335,3 +344,32 @@ def grad_pass_through(f: Callable[P, R]) -> Callable[P, R]:
         ), lambda *upstream, variables=None: (upstream, [None] * len(variables)) if variables is not None else upstream
 
     return passing
+
+
+# -- gradient functions that raise -----------------------------------------------------------------------------------
+# In programs the error comes when the gradient is asked for, not when the value is.
+# The gradient of a custom operation is traced with its value. What the user's gradient function raises then becomes an
+# operation of the backward pass, as a `raise` in a branch becomes one of the branch.
+
+# what says that the program itself cannot be made as it is
+_OWN = (Build, InaccessibleTensorError, JoinError, OperatorNotAllowedInGraphError, Restart)
+
+
+def raising_when_asked(grad_fn: Callable[..., Any], inputs: Sequence[Any], variables: int) -> Callable[..., Any]:
+    """The gradient function; where it raises, a gradient that raises when the program computes it."""
+
+    def asked(*cts: Any, **kwargs: Any) -> Any:
+        from gradtape.functions.autograph.raising import emit_error
+
+        try:
+            return grad_fn(*cts, **kwargs)
+        except _OWN:
+            raise
+        except Exception as error:  # of the user's function: anything
+            if len(current_trace().blocks) < 2:  # no region of its own: it is asked for now
+                raise
+            emit_error(error, cts[0])
+        zeros = [zeros_like(convert(x)) for x in inputs]
+        return (zeros, [None] * variables) if kwargs else zeros
+
+    return asked

@@ -36,7 +36,7 @@ from gradtape.tools.report import Collector
 from gradtape.tools.report_page import report_page
 from gradtape.tools.runner import Ran
 from gradtape.train.module import Module
-from gradtape.train.optimizers.adam import Adam
+from gradtape.train.optimizers.rules import Adam
 from gradtape.train.optimizers.schedules import CosineDecay
 from gradtape.variables.variable import Variable
 

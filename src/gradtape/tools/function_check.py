@@ -11,7 +11,6 @@ import contextlib
 import gc
 import io
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any, TypeGuard
 
@@ -19,11 +18,12 @@ import numpy as np
 
 from gradtape import tree
 from gradtape.core.dispatch import convert
-from gradtape.core.record import NOBODY, Record, scope_of
+from gradtape.core.record import NOBODY, scope_of
 from gradtape.core.tensor import Readable, Tensor, box
-from gradtape.core.typing import Array
 from gradtape.errors import FunctionMismatchError
+from gradtape.functions.outside_arrays import NumpyContent
 from gradtape.functions.signature import Binder, BoundCall, Leaf
+from gradtape.functions.staging.places import Content, DictContent, SetContent, content_of
 from gradtape.ops.generator import Generator
 from gradtape.ops.random_state import STATE
 from gradtape.ops.reduce import reduce_sum
@@ -162,26 +162,9 @@ class StateCopy:
     def __init__(self, roots: Sequence[Any]) -> None:
         self.values = [(v, v._tensor) for v in gc.get_objects() if v.__class__ is Variable]
         self._seed, self._streams = STATE._seed, {key: list(stream) for key, stream in STATE._streams.items()}
-        self._undo: list[Callable[[], None]] = []
-        for value in _reachable(roots):
-            self._remember(value)
-
-    def _remember(self, value: object) -> None:
-        if isinstance(value, list):
-            self._undo.append(partial(_refill_list, value, list(value)))
-        elif isinstance(value, dict):
-            self._undo.append(partial(_refill, value, value.copy()))
-        elif isinstance(value, set):
-            self._undo.append(partial(_refill_set, value, value.copy()))
-        elif isinstance(value, np.ndarray):
-            if value.flags.writeable:
-                self._undo.append(partial(np.copyto, value, value.copy()))
-        elif isinstance(value, Generator):
-            self._undo.append(partial(value.reset, value.state))
-        elif isinstance(value, Tensor):
-            self._undo.append(partial(_rebind, value, value._data, value._node))
-        elif not isinstance(value, Variable):
-            self._undo.append(partial(_refill, vars(value), dict(vars(value))))
+        held = _reachable(roots)
+        self._generators = [(value, value.state) for value in held if isinstance(value, Generator)]
+        self._places = [(place, place.read()) for value in held if (place := _place(value)) is not None]
 
     def assigned(self) -> dict[int, Any]:
         """The values of the variables that were assigned since, by the variable's identity."""
@@ -193,32 +176,30 @@ class StateCopy:
             variable._tensor = tensor
         STATE._seed = self._seed
         STATE._streams = {key: list(stream) for key, stream in self._streams.items()}
-        for undo in self._undo:
-            undo()
+        for generator, state in self._generators:
+            generator.reset(state)
+        for place, before in self._places:
+            if _changed(place, before):
+                place.write(before)
 
 
-def _refill_list(target: list[Any], items: list[Any]) -> None:
-    target[:] = items
+def _place(value: Any) -> Any:
+    """Where what can be changed in a value is kept, if not in a variable or a generator: of an object, its attributes."""
+    if isinstance(value, (Variable, Generator)):
+        return None
+    if isinstance(value, np.ndarray):
+        return NumpyContent(value) if value.flags.writeable else None
+    return content_of(value) or DictContent(vars(value))
 
 
-def _refill(target: dict[Any, Any], items: dict[Any, Any]) -> None:
-    if _changed(target, items):
-        target.clear()
-        target.update(items)
-
-
-def _refill_set(target: set[Any], items: set[Any]) -> None:
-    if target != items:
-        target.clear()
-        target.update(items)
-
-
-def _changed(now: dict[Any, Any], before: dict[Any, Any]) -> bool:
-    return len(now) != len(before) or any(a is not b or now[a] is not before[a] for a, b in zip(now, before, strict=True))
-
-
-def _rebind(tensor: Tensor, data: Array | np.generic, node: Record | None) -> None:
-    tensor._data, tensor._node = data, node
+def _changed(place: Content, before: Any) -> bool:
+    """Whether a place may hold something else: a dict or set that does not is left alone, and keeps its order."""
+    now = place.target
+    if isinstance(place, SetContent):
+        return bool(now != before)
+    return not isinstance(place, DictContent) or len(now) != len(before) or any(
+        a is not b or now[a] is not before[a] for a, b in zip(now, before, strict=True)
+    )  # fmt: skip
 
 
 def _reachable(roots: Sequence[Any]) -> list[Any]:

@@ -19,14 +19,14 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gradtape.core.tensor import Tensor, box
+from gradtape.core.tensor import Tensor
 from gradtape.core.typing import Array, TensorLike
 from gradtape.errors import DataLossError, NotFoundError
 from gradtape.ops.generator import Generator
 from gradtape.train.checkpoint_file import on_first_rank, read_file, remove_abandoned, replace_file, write_file
 from gradtape.train.late_restore import LateRestore
 from gradtape.train.optimizers.base import Optimizer
-from gradtape.train.saving import array_of, attributes, child_name
+from gradtape.train.saving import array_of, attributes, boxed, child_name
 from gradtape.variables.variable import Variable
 
 _PLAIN = (bool, int, float, str, type(None))
@@ -74,7 +74,7 @@ class Checkpoint:
         arrays: dict[str, Any] = {}
         values: dict[str, Any] = {}
         shared: dict[str, str] = {}
-        for place in self._places(shared):
+        for place in self._places(shared, {}):
             content = place.get()
             if isinstance(content, _PLAIN):
                 values[place.name] = content
@@ -150,7 +150,8 @@ class Checkpoint:
         shared: dict[str, str] = description.get("shared", {})
         assignments: list[Callable[[], None]] = []
         used: set[str] = set()
-        for place in self._places({}):
+        seen: dict[int, tuple[str, object]] = {}
+        for place in self._places({}, seen):
             name = _saved_as(place.name, shared)
             if name in arrays:
                 assignments.append(place.setter(arrays[name], path))
@@ -166,7 +167,7 @@ class Checkpoint:
         left = {name: arrays[name] for name in sorted(arrays) if name not in used}
         for assign in assignments:
             assign()
-        for prefix, optimizer in self._optimizers():
+        for prefix, optimizer in [(first, item) for first, item in seen.values() if isinstance(item, Optimizer)]:
             for name in list(left):
                 if name.startswith(prefix + "/") and optimizer.checkpoint_defer(name[len(prefix) + 1 :], left[name], path):
                     del left[name]
@@ -176,17 +177,11 @@ class Checkpoint:
         self._late = LateRestore(self, self.objects(), left, _names_in(shared), _fitting(path))
         return RestoreStatus(path, left, [name for name in values if name not in used])
 
-    def _places(self, shared: dict[str, str]) -> Iterator[_Place]:
-        """Where state is; `shared` learns the other paths that lead to an object, each with the first one."""
+    def _places(self, shared: dict[str, str], seen: dict[int, tuple[str, object]]) -> Iterator[_Place]:
+        """Where state is; `seen` learns the objects on the way with the first path to each, `shared` their other paths."""
         yield _Place("save_counter", self.save_counter, None)
-        seen: dict[int, str] = {}
         for name, item in self.objects().items():
             yield from _walk(item, child_name("", name), _attribute_setter(self, name), seen, shared)
-
-    def _optimizers(self) -> Iterator[tuple[str, Optimizer]]:
-        seen: set[int] = set()
-        for name, item in self.objects().items():
-            yield from _find_optimizers(item, child_name("", name), seen)
 
 
 class RestoreStatus:
@@ -243,7 +238,7 @@ class _Place:
             return lambda: _assign(content, value)
         put = self._put
         if isinstance(content, Tensor):
-            return lambda: put(_boxed(value))  # type: ignore[misc]
+            return lambda: put(boxed(value))  # type: ignore[misc]
         return lambda: put(np.array(value))  # type: ignore[misc]
 
 
@@ -260,18 +255,13 @@ def _fitting(path: str) -> Callable[[Variable, str, Any], Tensor]:
         # (the value itself: until it is restored, reading the variable asks for just this)
         have: Any = Variable.__dict__["_stored"].__get__(variable)
         _check_fit(f"variable '{variable.name}' ('{name}')", np.asarray(have._data), value, path)
-        return _boxed(value)
+        return boxed(value)
 
     return fitting
 
 
-def _boxed(value: ArrayLike) -> Tensor:
-    array = np.array(value)
-    return box(array if array.ndim else array[()])
-
-
 def _assign(variable: Variable, value: ArrayLike) -> None:
-    variable.assign(_boxed(value))
+    variable.assign(boxed(value))
 
 
 def _attribute_setter(owner: object, name: str) -> Callable[[Any], None]:
@@ -283,7 +273,7 @@ def _item_setter(owner: dict[Any, Any] | list[Any], key: Any) -> Callable[[Any],
 
 
 def _walk(
-    item: object, path: str, put: Callable[[Any], None] | None, seen: dict[int, str], shared: dict[str, str]
+    item: object, path: str, put: Callable[[Any], None] | None, seen: dict[int, tuple[str, object]], shared: dict[str, str]
 ) -> Iterator[_Place]:
     """The places below an object. `put` is None where the value cannot be replaced: then only variables count."""
     if isinstance(item, (*_PLAIN, np.ndarray, np.generic, Tensor)):
@@ -292,9 +282,9 @@ def _walk(
         return
     # An object that two paths lead to is saved under the first and named under the other.
     if id(item) in seen:
-        shared[path] = seen[id(item)]
+        shared[path] = seen[id(item)][0]
         return
-    seen[id(item)] = path
+    seen[id(item)] = path, item
     if isinstance(item, Variable):
         yield _Place(path, item, None)
     elif isinstance(item, Optimizer):
@@ -351,17 +341,6 @@ def _parts(item: object) -> Iterator[tuple[Any, Any, Callable[[Any], None] | Non
     else:
         for key, part in (attributes(item) or {}).items():
             yield key, part, None
-
-
-def _find_optimizers(item: object, path: str, seen: set[int]) -> Iterator[tuple[str, Optimizer]]:
-    if isinstance(item, (*_PLAIN, Tensor, Variable, np.ndarray, np.generic)) or id(item) in seen:
-        return
-    seen.add(id(item))
-    if isinstance(item, Optimizer):
-        yield path, item
-        return
-    for key, part, _ in _parts(item):
-        yield from _find_optimizers(part, child_name(path, key), seen)
 
 
 # -- which checkpoints a directory holds -----------------------------------------------------------------------------

@@ -297,3 +297,17 @@ def get(identifier: str | type[Initializer] | Callable[..., Any] | None) -> Any:
     if kind is None:
         raise ValueError(f"initializers.get: there is no initializer {identifier!r}; there are {', '.join(_NAMED)}")
     return kind()
+
+
+# Keras's names of the same, as its functions were called
+constant, identity, ones, orthogonal, zeros = Constant, Identity, Ones, Orthogonal, Zeros
+glorot_normal, glorot_uniform, he_normal, he_uniform = GlorotNormal, GlorotUniform, HeNormal, HeUniform
+lecun_normal, lecun_uniform, variance_scaling = LecunNormal, LecunUniform, VarianceScaling
+random_normal, random_uniform, truncated_normal = RandomNormal, RandomUniform, TruncatedNormal
+
+__all__ = [
+    "Constant", "GlorotNormal", "GlorotUniform", "HeNormal", "HeUniform", "Identity", "Initializer", "LecunNormal",
+    "LecunUniform", "Ones", "Orthogonal", "RandomNormal", "RandomUniform", "TruncatedNormal", "VarianceScaling", "Zeros",
+    "constant", "get", "glorot_normal", "glorot_uniform", "he_normal", "he_uniform", "identity", "lecun_normal",
+    "lecun_uniform", "ones", "orthogonal", "random_normal", "random_uniform", "truncated_normal", "variance_scaling", "zeros",
+]  # fmt: skip

@@ -12,6 +12,7 @@ from os import PathLike
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from gradtape.core.dispatch import convert
 from gradtape.core.tensor import Readable, Tensor, box
@@ -94,6 +95,12 @@ def array_of(item: TensorLike) -> Any:
     return np.asarray(item._shown._data if isinstance(item, Variable) else convert(item)._data)
 
 
+def boxed(value: ArrayLike) -> Tensor:
+    """A tensor of its own of such values."""
+    array = np.array(value)
+    return box(array if array.ndim else array[()])
+
+
 def _outline(item: Structure, path: str, arrays: dict[str, Any], above: set[int]) -> Any:
     """A JSON-able picture of the structure; arrays are put aside under their path names."""
     if isinstance(item, _PLAIN) and not isinstance(item, np.generic):  # np.float64 is a float, and keeps its dtype
@@ -148,8 +155,7 @@ def _rebuilt(node: dict[str, Any], arrays: dict[str, Any]) -> Any:
     if kind == "value":
         return content
     if kind == "tensor":
-        array = np.array(arrays[content])
-        return box(array if array.ndim else array[()])
+        return boxed(arrays[content])
     if kind == "dict":
         return {key: _rebuilt(part, arrays) for key, part in content}
     parts = [_rebuilt(part, arrays) for part in content]

@@ -342,3 +342,6 @@ def looking(function: Any, scope: Bindings, local: dict[str, Any], *args: Any) -
 def frame_locals() -> dict[str, Any]:
     """The variables of a frame whose control flow was left alone."""
     return {name: value for name, value in sys._getframe(1).f_locals.items() if not name.startswith("ag__")}
+
+
+__all__ = ["call", "conv", "frame_locals", "globals_", "looking", "method", "super_", "with_defaults"]

@@ -328,3 +328,9 @@ def generator(iterated: Any, lazy: Callable[[Any], Any], collected: Callable[[An
     iterated = there(iterated)
     # a generator runs when it is asked, perhaps after the trace; a list is made in its place
     return collected(iterated) if is_staged_iterable(iterated) else own_iterator(lazy(iter(iterate(tracer, iterated))))
+
+
+__all__ = [
+    "and_", "and_test", "assert_stmt", "binding", "compare", "for_stmt", "generator", "get_nothing", "gone_over", "if_exp",
+    "if_stmt", "is_", "is_not", "not_", "nothing", "or_", "or_test", "set_nothing", "while_stmt",
+]  # fmt: skip

@@ -9,8 +9,11 @@ from __future__ import annotations
 import ast
 import builtins
 import functools
+import sys
+import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any
 
@@ -18,7 +21,6 @@ from gradtape.errors import AutographWarning
 from gradtape.functions.autograph import build, kept_conversions, policy
 from gradtape.functions.autograph.bindings import Bindings
 from gradtape.functions.autograph.code_registry import ENTRIES, Entry, note
-from gradtape.functions.autograph.deep_trees import room_for
 from gradtape.functions.autograph.source import Source, find, text_of
 from gradtape.functions.autograph.transform import compiled, converted_code, transformed
 from gradtape.functions.autograph.trees import depth
@@ -273,3 +275,52 @@ def _as_written(definition: ast.FunctionDef, source: Source) -> ast.FunctionDef:
     if isinstance(source.node, ast.FunctionDef):
         definition.returns = source.node.returns
     return ast.fix_missing_locations(definition)
+
+
+# -- deep trees ------------------------------------------------------------------------------------------------------
+# Room on Python's stack for the passes, which go into a tree as deep as an expression is long: `a + b + c + …` is one such.
+# Python counts calls, so that a recursion without end is an error; the passes end where the user's text does. The limit is one
+# for all threads: the first who needs more raises it, the last one puts it back.
+
+CALLS = 12  # of the passes, for one node inside another
+DEEPEST = 1000  # nodes in one another: Python itself takes about three times that
+
+
+class _Limit:
+    """Python's limit, while some thread needs another."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.before = self.raised = self.users = 0
+
+
+_LIMIT = _Limit()
+
+
+@contextmanager
+def room_for(depth: int) -> Iterator[None]:
+    """Calls may nest as deep as a tree of this depth needs; refuses one that is deeper than any text."""
+    if depth > DEEPEST:
+        raise RecursionError(f"{depth} expressions in one another")
+    needed = CALLS * depth + 200 + _calls()
+    with _LIMIT.lock:
+        if not _LIMIT.users:
+            _LIMIT.before = _LIMIT.raised = sys.getrecursionlimit()
+        _LIMIT.users += 1
+        if needed > _LIMIT.raised:
+            _LIMIT.raised = needed
+            sys.setrecursionlimit(needed)
+    try:
+        yield
+    finally:
+        with _LIMIT.lock:
+            _LIMIT.users -= 1
+            if not _LIMIT.users and _LIMIT.raised != _LIMIT.before and sys.getrecursionlimit() == _LIMIT.raised:
+                sys.setrecursionlimit(_LIMIT.before)
+
+
+def _calls() -> int:
+    count, frame = 0, sys._getframe()
+    while frame.f_back is not None:
+        count, frame = count + 1, frame.f_back
+    return count

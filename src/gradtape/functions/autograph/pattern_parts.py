@@ -54,3 +54,6 @@ def attributes(subject: Any, kind: type, positional: int, names: tuple[str, ...]
     if not all(hasattr(subject, name) for name in names):
         return None
     return [*values, *(attr(subject, name) for name in names)]
+
+
+__all__ = ["attributes", "captured", "mapping", "sequence"]

@@ -500,3 +500,10 @@ def put(target: dict[Any, Any], key: Any, value: Any) -> None:
 def new_set() -> set[Any]:
     """An empty set."""
     return set()
+
+
+__all__ = [
+    "add", "append", "attr", "before_cells", "before_outer", "class_defined", "del_attr", "del_item", "del_outer",
+    "forget_outer", "grown", "in_", "inplace", "item", "keyed", "ld", "ld_free", "managed", "new_set", "not_in", "outer",
+    "plus", "put", "set_attr", "set_item", "set_outer", "taken", "times", "unpack",
+]  # fmt: skip

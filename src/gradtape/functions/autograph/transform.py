@@ -15,16 +15,15 @@ from typing import Any
 
 from gradtape.core.float_events import unwarned
 from gradtape.functions.autograph import build
-from gradtape.functions.autograph.branch_statements import BRANCHES
 from gradtape.functions.autograph.calls import CALLS
 from gradtape.functions.autograph.code_registry import Entry, note
+from gradtape.functions.autograph.control_statements import CONTROL
 from gradtape.functions.autograph.desugar import desugar
 from gradtape.functions.autograph.emitter import FunctionEmitter, Table
 from gradtape.functions.autograph.expressions import EXPRESSIONS
 from gradtape.functions.autograph.if_chains import shorten
 from gradtape.functions.autograph.jumps import lower
 from gradtape.functions.autograph.liveness import annotate
-from gradtape.functions.autograph.loop_statements import LOOPS
 from gradtape.functions.autograph.matching import lower_matches
 from gradtape.functions.autograph.names import info, spell_out
 from gradtape.functions.autograph.scopes import NameScope
@@ -33,7 +32,7 @@ from gradtape.functions.autograph.statements import STATEMENTS
 from gradtape.functions.autograph.stores import STORES
 from gradtape.functions.autograph.trees import copied
 
-ALL_STATEMENTS: Table = {**STATEMENTS, **STORES, **BRANCHES, **LOOPS}
+ALL_STATEMENTS: Table = {**STATEMENTS, **STORES, **CONTROL}
 ALL_EXPRESSIONS: Table = {**EXPRESSIONS, **CALLS}
 FUTURES = sum(getattr(__future__, name).compiler_flag for name in __future__.all_feature_names)
 FACTORY = "ag__factory"

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 from gradtape import dtypes as d
 from gradtape.core.dispatch import convert, promote
-from gradtape.core.tensor import Tensor
 from gradtape.core.typing import Axes, DTypeLike, TensorLike
 from gradtape.interop import numpy_linalg as rules
 from gradtape.interop.numpy_ufuncs import floats
@@ -17,6 +16,7 @@ from gradtape.interop.standard.data_types import finfo
 from gradtape.interop.standard.statistical_functions import accumulated
 from gradtape.ops import elementwise as e, linalg_det, linalg_spectral, reduce as r, shape as arrays
 from gradtape.ops.contract import tensordot as contracted
+from gradtape.ops.matmul import matrix_transposed
 from gradtape.ops.operators import matmul_operator
 from gradtape.ops.select import where
 
@@ -140,12 +140,7 @@ def pinv(x: TensorLike, /, *, rtol: TensorLike | None = None) -> Any:
     u, s, vh = svd(x, full_matrices=False)
     keep = s > r.reduce_max(s, -1, True) * _columns(rtol, 1)
     inverse = where(keep, 1.0 / where(keep, s, e.cast(1, s.dtype)), e.cast(0, s.dtype))
-    return _adjoint(vh) @ (e.cast(inverse, x.dtype)[..., None] * _adjoint(u))
-
-
-def _adjoint(x: Tensor) -> Any:
-    flipped = rules.matrix_transpose(x)
-    return e.conj(flipped) if flipped.dtype.is_complex else flipped
+    return matrix_transposed(vh) @ (e.cast(inverse, x.dtype)[..., None] * matrix_transposed(u))
 
 
 def qr(x: TensorLike, /, *, mode: str = "reduced") -> QRResult:

@@ -1,4 +1,4 @@
-"""`while` and `for`: test and body become functions that share the state names with the function around them.
+"""`if`, `while` and `for`: tests and bodies become functions that share the state names with the function around them.
 
 `else` and the jumps are gone by now (`jumps.py`); `ag_extra` of a `for` is true while no jump has left it.
 """
@@ -9,7 +9,7 @@ import ast
 from typing import Any
 
 from gradtape.functions.autograph import build
-from gradtape.functions.autograph.emitter import FunctionEmitter, Table
+from gradtape.functions.autograph.emitter import FunctionEmitter, Table, join
 from gradtape.functions.autograph.expressions import tested
 from gradtape.functions.autograph.liveness import certain_walrus
 from gradtape.functions.autograph.names import unbound
@@ -65,4 +65,34 @@ def _plain_for(emitter: FunctionEmitter, node: Any) -> list[ast.stmt]:
     return [node]
 
 
-LOOPS: Table = {ast.While: _while, ast.For: _for}
+# -- if --------------------------------------------------------------------------------------------------------------
+# For each side `ag__.if_stmt` is told which of them nobody reads after it.
+
+
+def _if(emitter: FunctionEmitter, node: Any) -> list[ast.stmt]:
+    test = emitter.expr(tested(node.test))
+    before = emitter.definite
+    if emitter.plain:
+        node.test, node.body, node.orelse = test, emitter.block(node.body), emitter.block(node.orelse)
+        return [node]
+    state, number = node.ag_state, emitter.number()
+    dead = tuple(tuple(i for i, name in enumerate(state) if name in names) for names in node.ag_dead)
+    emitter.enter_state(state)
+    sides: list[ast.stmt] = []
+    branches: list[ast.expr] = []
+    after = []
+    for kind, statements in (("body", node.body), ("else", node.orelse)):
+        emitter.definite = before
+        if statements:
+            sides.append(emitter.generated(f"ag__{kind}_{number}", [], [], statements, state, node))
+            branches.append(build.load(f"ag__{kind}_{number}"))
+        else:
+            branches.append(build.operator("nothing"))
+        after.append(emitter.definite)
+    emitter.definite = join(after[0], after[1])
+    functions, arguments = emitter.state_functions(state, number, node)
+    call = build.call("if_stmt", test, *branches, *arguments, build.constant(node.lineno), build.constant(dead))
+    return [*sides, *functions, build.located(ast.Expr(build.located(call, node.test)), node.test)]
+
+
+CONTROL: Table = {ast.If: _if, ast.While: _while, ast.For: _for}
