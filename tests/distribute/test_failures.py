@@ -46,7 +46,9 @@ CASES = {
     "saves_alone": rf"{SAME}rank 0 calls the saving of a checkpoint \(all ranks call it.*{HERE}; .* none behind `if rank",
     "more_ranks_than_rows": r"the first batch has 1 rows for 2 replicas, .*; start at most 1 ranks, or make batches larger",
     "busy": r"\[rank 1 of 2 ends all; nothing was heard in 3 s of rank 0, which computes or is inside of MPI\]",
-    "failure_is_caught": r"rank 1 has left a compiled program in the middle, in which others wait",
+    "failure_is_caught": rf"rank 0 waits in all_sum at .*{HERE} for rank 1, which has come to the end of its program \(rank 1 "
+    "has left a compiled program in the middle",
+    "caught_failure_goes_on": rf"{STUCK}rank 0 in all_sum at .*{HERE}; rank 1 in all_reduce sum .*{HERE} \(rank 1 has left a",
 }
 
 
@@ -76,6 +78,16 @@ def test_an_error_of_all_ranks_may_be_caught() -> None:
     done = run(2, "-m", PROGRAMS, "all_catch")
     assert done.returncode == 0, done.stderr[-2000:]
     assert sorted(done.stdout.split()) == sorted(["caught", "log", "0.6931471805599453"] * 2)
+
+
+@needs_ranks
+def test_a_slow_rank_is_waited_for(request: pytest.FixtureRequest) -> None:
+    """In a program, at the end of one whose turns values decide, and when it comes late to an error that all have."""
+    if request.config.getoption("programs") <= 200:
+        pytest.skip("it sleeps for a quarter of a minute: a matter of `make test-all`")
+    done = run(2, "-m", PROGRAMS, "slow")
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert sorted(done.stdout.split()) == sorted(["caught", "14.0"] * 2)
 
 
 @needs_ranks

@@ -157,9 +157,9 @@ class StagedLoop:
         """What was asked about state among ranks must hold in each turn: a tape in the body means one thing. (What is made of
         numbers takes the kind of what it meets; watched it is local.)"""
         watched = current_trace().watched_numbers
-        for c, params in zip(self.carried, self._asked, strict=False):
+        for c, params in [(c, params) for c, params in zip(self.carried, self._asked, strict=False) if params]:
             local = _rank_kind(c.start) is LOCAL or any(param in watched for param in params)
-            if params and local != (_rank_kind(c.end) is LOCAL):
+            if local != (_rank_kind(c.end) is LOCAL):
                 raise JoinError(
                     f"line {self.state.line}: {c.label}, of which a derivative in this loop is taken, is "
                     f"{'local' if local else 'replicated'} in the first turn and {'replicated' if local else 'local'} in later "
