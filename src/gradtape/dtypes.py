@@ -186,9 +186,3 @@ def numpy_dtype(value: DTypeLike) -> np.dtype[Any]:
     if isinstance(value, np.dtype):
         return value
     return as_dtype(value).dtype
-
-
-__all__ = [
-    "DType", "as_dtype", "bfloat16", "bool_", "complex64", "complex128", "double", "float16", "float32", "float64", "half",
-    "int8", "int16", "int32", "int64", "string", "uint8", "uint16", "uint32", "uint64",
-]  # fmt: skip

@@ -108,7 +108,7 @@ def other_turns() -> None:
     print("numbers", f(gt.constant(np.ones(3)), gt.constant(5 + ME), gt.constant(5 - ME)).numpy())
 
 
-def failure_is_caught() -> None:
+def failure_is_caught(goes_on: bool = False) -> None:
     @gt.function
     def f(x, limit):  # type: ignore[no-untyped-def]
         for _ in gt.range(1000):
@@ -120,6 +120,35 @@ def failure_is_caught() -> None:
         f(gt.constant(np.array(1.0)), gt.constant(1e300 if ME == 0 else 100.0))
     except ValueError:
         print("caught")
+        if goes_on:
+            ranks.all_reduce(1.0)
+
+
+def caught_failure_goes_on() -> None:
+    failure_is_caught(goes_on=True)
+
+
+def slow() -> None:
+    """Rank 1 takes its time in each turn, and comes to the error that all have seconds after rank 0."""
+
+    def late(x):  # type: ignore[no-untyped-def]
+        time.sleep(2.5 * ME)
+        return x
+
+    @gt.function
+    def f(x, n, limit):  # type: ignore[no-untyped-def]
+        for _ in gt.range(n):
+            x = ranks.all_reduce(gt.numpy_function(late, [x], gt.float64))
+        x = gt.numpy_function(late, [x], gt.float64)
+        gt.debugging.assert_less(x, limit, message="too large")
+        return x
+
+    x, n = gt.constant(np.array(1.75)), gt.constant(2)
+    try:
+        f(x, n, gt.constant(1.0, gt.float64))
+    except ValueError:
+        print("caught")
+    print(float(f(x, n + 1, gt.constant(1e300, gt.float64))))
 
 
 def all_catch() -> None:

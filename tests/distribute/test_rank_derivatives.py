@@ -41,6 +41,16 @@ def test_derivatives_of_programs_are_those_of_the_global_function(
     assert [f"{case}: {problem}" for case, problem in problems.items() if problem] == []
 
 
+@needs_ranks
+@pytest.mark.parametrize("ranks", [1, 2, 3, 4])
+def test_derivatives_mean_the_same_wherever_their_sources_live(ranks: int, request: pytest.FixtureRequest) -> None:
+    if ranks != 2 and not thorough(request):
+        pytest.skip("a table of two thousand programs: a matter of `make test-all`, a part of it on two ranks runs here")
+    answers = results("tests.distribute.rank_homes", ranks, *(["--all"] if thorough(request) else []))
+    assert answers["wrong"] == {}
+    assert answers["count"] > (2000 if thorough(request) else 300)
+
+
 def test_every_row_of_the_table_of_adjoints_has_its_cases() -> None:
     page = (ROOT / "docs" / "learn" / "many_machines.md").read_text()
     rows = re.findall(r"^\| (`\w+\(.*?) \|", page, re.MULTILINE)

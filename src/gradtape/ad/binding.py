@@ -20,8 +20,9 @@ import numpy as np
 
 from gradtape.ad.sweep import SparseRows, Sweep, pull_part, stop
 from gradtape.core import dispatch
+from gradtape.core.hooks import HOOKS
 from gradtape.core.opdef import Op, Rule
-from gradtape.core.record import INTERNAL, RULES, SCOPE, Record
+from gradtape.core.record import INTERNAL, LOCAL, REPLICATED, RULES, SCOPE, Record
 from gradtape.core.recorded import PART, part_of
 from gradtape.core.save_plan import expression, parameters, save_plan, shape_of
 from gradtape.core.tensor import Tensor, box
@@ -105,9 +106,18 @@ def reboxed(value: Any, node: Record | None) -> Any:
     return value
 
 
+def unseen(record: Record) -> Any:
+    """What a saved input is that the record's recorders do not know: among several ranks its kind is remembered, which is that
+    of all such inputs together."""
+    if HOOKS.kind_of is None or record.when.__class__ is int:
+        return None
+    kinds = {HOOKS.kind_of(past) for past in record.when[1]}  # type: ignore[index]
+    return LOCAL if LOCAL in kinds else REPLICATED
+
+
 def inputs_of(record: Record, values: tuple[Any, ...], first: int) -> tuple[Any, ...]:
     """The inputs that an op with any number of them got, from the `first` on."""
-    return tuple([reboxed(value, record.nodes[first + i]) for i, value in enumerate(values)])
+    return tuple([reboxed(value, record.nodes[first + i] or unseen(record)) for i, value in enumerate(values)])
 
 
 def parts(record: Record, values: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -172,8 +182,8 @@ class RuleWriter:
         self.careful = careful
         times = masked_product if careful else conjugated_product
         self.space: dict[str, Any] = {
-            "reboxed": reboxed, "inputs_of": inputs_of, "parts": parts, "filled": _filled, "ndarray": np.ndarray,
-            "times": self._bound(times), "reduce_to": self._bound(unbroadcast),
+            "reboxed": reboxed, "unseen": unseen, "inputs_of": inputs_of, "parts": parts, "filled": _filled,
+            "ndarray": np.ndarray, "times": self._bound(times), "reduce_to": self._bound(unbroadcast),
         }  # fmt: skip
 
     def _bound(self, rule: Rule) -> Rule:
@@ -237,7 +247,7 @@ class RuleWriter:
         if index < 0:
             return f"reboxed({value}, {rec})" if self.op.outputs == 1 else f"parts({rec}, {value})"
         several = self.op.args[index].startswith("*")
-        return f"inputs_of({rec}, {value}, {index})" if several else f"reboxed({value}, {rec}.nodes[{index}])"
+        return f"inputs_of({rec}, {value}, {index})" if several else f"reboxed({value}, {rec}.nodes[{index}] or unseen({rec}))"
 
 
 class PullWriter(RuleWriter):

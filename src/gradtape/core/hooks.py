@@ -44,8 +44,8 @@ class Hooks:
 
     __slots__ = (
         "among_ranks", "array_kind", "broadcast_to", "cast", "cast_op", "check_gradient", "dimension", "identity", "kind_of",
-        "numbers", "op_by_name", "opened", "over_batch", "quick", "reshape", "result_kinds", "scipy_rule", "stack", "weak",
-        "world",
+        "numbers", "op_by_name", "opened", "over_batch", "quick", "rank_kind", "reshape", "result_kinds", "rule_shares",
+        "scipy_rule", "stack", "weak", "world",
     )  # fmt: skip
     # -- families of ops
     cast_op: Any  # ops/elementwise.py
@@ -63,7 +63,9 @@ class Hooks:
     among_ranks: Callable[..., Any] | None  # distribute/: what a derivative means among several ranks; None where there is one
     check_gradient: Callable[[Any, Any], None] | None  # distribute/: refuses one that a variable of all ranks must not get
     result_kinds: Callable[[Any], Any] | None  # distribute/: what marks results of a compiled program; None where there is one
-    kind_of: Callable[[Any], Any] | None  # distribute/: the kind of a version among several ranks; None where there is one
+    kind_of: Any  # distribute/: the kind of a version among several ranks; None where there is one
+    rank_kind: Any  # distribute/: that of a tensor, traced or not; None where there is one
+    rule_shares: Callable[[Any], Any] | None  # distribute/: what makes shares of ranks of the answers of a rule; None likewise
     # -- tracing
     # functions/staging: the list value behind a Python list whose items live in a program, and its length where known
     opened: Callable[[Any], tuple[Any, int | None] | None]
@@ -76,6 +78,7 @@ class Hooks:
         self.quick = {}
         self.weak = {}
         self.array_kind = self.among_ranks = self.check_gradient = self.kind_of = self.result_kinds = None
+        self.rank_kind = self.rule_shares = None
         self.opened = lambda values: None  # until a function is traced there is no such list
         self.numbers = lambda values, dtype, hint: None
 

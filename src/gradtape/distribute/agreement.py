@@ -40,14 +40,14 @@ class Agreement:
         digest = statement.digest + (_LEFT if self.broken else 0)
         # the maximum of a number and of its opposite are its largest and its least value: equal exactly if all ranks have the
         # same
-        own, both = np.array((digest, -digest)), np.empty(2, np.int64)
+        own, both = np.array((digest, -digest, statement.can_fail), np.int64), np.empty(3, np.int64)
         return self._comm.Iallreduce(own, both, self._world.mpi.MAX), own, both
 
-    def settled(self, statement: Statement | ProgramStatement, posted: Any) -> None:
-        """Wait for the answer, and fail if the ranks do not agree."""
+    def settled(self, statement: Statement | ProgramStatement, posted: Any) -> bool:
+        """Wait for the answer, and fail if the ranks do not agree. Whether any of them may leave the program in the middle."""
         request, own, both = posted
         if request is None:
-            return
+            return False
         together = statement.alike
         self._world.finish(request, lambda: post_of(statement, self.count, "together" if together else "message"))
         if not together:
@@ -59,6 +59,7 @@ class Agreement:
         elif both[0] != own[0] or both[1] != own[1]:
             self._raise(statement)
         self.broken = ""  # all have come here
+        return together and bool(both[2])
 
     def _raise(self, statement: Statement | ProgramStatement) -> None:
         """All ranks have heard that they do not agree: say what each of them calls."""

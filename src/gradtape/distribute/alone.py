@@ -18,7 +18,7 @@ from gradtape.ops.collective import OneRank
 class _NoPrograms:
     """In the place of what native code needs: its programs cannot run alone."""
 
-    def begins(self, digest: int, line: str) -> None:
+    def begins(self, digest: int, line: str, can_fail: bool) -> None:
         raise RankError(
             f"the compiled program at {line} exchanges arrays with other ranks: it cannot run once more on one rank. "
             "gt.config.run_functions_eagerly(True) makes its operations visible"

@@ -41,12 +41,14 @@ def connect() -> None:
         HOOKS.array_kind = None
         return
     from gradtape.distribute.failing import watch_over
-    from gradtape.distribute.rank_gradients import among_ranks
-    from gradtape.distribute.rank_kinds import kind_of, result_kinds
+    from gradtape.distribute.rank_gradients import among_ranks, rule_shares
+    from gradtape.distribute.rank_kinds import kind_of, rank_kind, result_kinds
     from gradtape.distribute.strategy_variables import check_gradient
 
     HOOKS.array_kind = LOCAL
     HOOKS.kind_of = kind_of
+    HOOKS.rank_kind = rank_kind
+    HOOKS.rule_shares = rule_shares
     HOOKS.among_ranks = among_ranks
     HOOKS.check_gradient = check_gradient
     HOOKS.result_kinds = result_kinds

@@ -77,7 +77,8 @@ def _end(world: MpiWorld) -> None:
     """The program of this rank is over: say so, and leave MPI together with the others."""
     _say_last(world)
     sys.stdout.flush()
-    world.watch.say_ended("has come to the end of its program")
+    broken = world.agreement.broken
+    world.watch.say_ended(f"has come to the end of its program{f' ({broken})' if broken else ''}")
     problem = ""
     try:
         world.watch.leave()

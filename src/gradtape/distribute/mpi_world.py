@@ -103,13 +103,20 @@ class MpiWorld(OneRank):
                 waiting = self.watch.wait(self.agreement.broken)
             waiting.pause(post)
 
-    def agree(self, statement: ProgramStatement) -> None:
-        """Compare what compiled programs do."""
+    def agree(self, statement: ProgramStatement) -> bool:
+        """Compare what compiled programs do; whether any rank may leave this one in the middle."""
         begun = time.perf_counter()
         if self.notes is not None:
             self.notes.note(statement)
-        self.agreement.settled(statement, self.agreement.posted(statement))
+        can_fail = self.agreement.settled(statement, self.agreement.posted(statement))
         self.traffic.total.waited += time.perf_counter() - begun
+        return can_fail
+
+    @property
+    def position(self) -> tuple[int, int]:
+        """See `NativeMpi`; nothing is loaded to answer."""
+        natively = self.__dict__.get("natively")
+        return (-1, 0) if natively is None else natively.position
 
     def meet(self, words: str) -> None:
         """Compare where the ranks are."""

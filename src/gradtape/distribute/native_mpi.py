@@ -52,7 +52,10 @@ class NativeMpi:
         self._texts: dict[int, str] = {}  # of programs, by their digests: said where ranks differ
         self._nobody = int(mpi.PROC_NULL)
         self.in_place = int(mpi.IN_PLACE)  # in the place of an operand: it is where the result will be
-        self._done = (ctypes.c_int64 * 2)()  # operations of branches and loops: a digest of which, and how many
+        # operations of branches and loops: a digest of which, and how many; of this program, how many were begun, and whether a
+        # rank may leave it in the middle
+        self._done = (ctypes.c_int64 * 4)()
+        self._number = -1  # of the program, as ranks count what they call
         machine.symbol("gt_mpi_handles", ctypes.addressof(self._table))
         machine.symbol("gt_mpi_done", ctypes.addressof(self._done))
         for name in _FUNCTIONS:
@@ -68,11 +71,18 @@ class NativeMpi:
         self._texts[exchanges.digest] = exchanges.text
         return exchanges
 
-    def begins(self, digest: int, line: str) -> None:
+    @property
+    def position(self) -> tuple[int, int]:
+        """The program that runs, or ran last, and how many operations between ranks this one has begun in it."""
+        return self._number, self._done[2]
+
+    def begins(self, digest: int, line: str, can_fail: bool) -> None:
         """A program begins: all ranks must run one with the same operations between them."""
         text = self._texts.get(digest, "")
         shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]} …"
-        self._world.agree(ProgramStatement(f"a compiled program ({shown})" if shown else "a compiled program", line, digest))
+        words = f"a compiled program ({shown})" if shown else "a compiled program"
+        self._done[3] = self._world.agree(ProgramStatement(words, line, digest, can_fail))
+        self._done[2], self._number = 0, self._world.agreement.count
 
     def ends(self, line: str) -> None:
         """A program ends whose values decided which operations ran: they must have been the same on all ranks."""

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from zlib import crc32
 
+from gradtape.core.opdef import Fails
 from gradtape.ir.graph import Block, Operation
-from gradtape.ir.walk import callee_of
+from gradtape.ir.walk import callee_of, program
 from gradtape.ops.collective import COMMUNICATIONS, MESSAGES, POSTED, SWAP_WITH
 from gradtape.ops.structured import CALL, CUSTOM, SCAN
 
@@ -21,6 +22,8 @@ class ProgramExchanges:
         self.first: Operation | None = None
         self.uncertain: dict[Operation, int] = {}  # operations that run if values say so → a digest of each
         self.text = self._read(block, False)
+        # whether this rank may leave it in the middle, while others wait in it
+        self.can_fail = any(_can_fail(operation) for operation in program(block))
 
     @property
     def digest(self) -> int:
@@ -50,3 +53,8 @@ class ProgramExchanges:
         known = operation.op in (CALL, CUSTOM) or (operation.op is SCAN and isinstance(length, int))
         inner = "|".join([self._read(region, uncertain or not known) for region in operation.regions.values()])
         return f"{operation.op.name} {length or ''}({inner})" if inner.strip("|") else ""
+
+
+def _can_fail(operation: Operation) -> bool:
+    op = operation.op
+    return op.fails is not Fails.NEVER or (op.effect and op not in COMMUNICATIONS and op not in POSTED)

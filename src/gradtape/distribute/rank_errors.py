@@ -24,6 +24,7 @@ class Statement:
     """One operation between ranks, as this rank calls it: all ranks with one shape and dtype, unless it is a `message`, which
     has a receiver, a sender (-1: nobody) and a tag."""
 
+    can_fail = False
     __slots__ = ("bytes", "dest", "digest", "dtype", "frame", "name", "shape", "source", "tag")
 
     def __init__(self, name: str, x: Any, message: tuple[int, int, int] | None = None) -> None:
@@ -64,8 +65,8 @@ class ProgramStatement:
 
     alike, bytes = True, 0
 
-    def __init__(self, words: str, line: str, digest: int) -> None:
-        self.words, self.line, self.digest = words, line, digest
+    def __init__(self, words: str, line: str, digest: int, can_fail: bool = False) -> None:
+        self.words, self.line, self.digest, self.can_fail = words, line, digest, can_fail
 
     @property
     def key(self) -> Any:

@@ -16,18 +16,18 @@ branch that the others did not) all do, with zeros. They also agree on the sums 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 from zlib import crc32
 
 import numpy as np
 
 from gradtape.core.hooks import HOOKS
-from gradtape.core.record import NOBODY, TRACING, Record, current_scope, scope_of
+from gradtape.core.record import LOCAL, NOBODY, TRACING, Record, current_scope, scope_of
 from gradtape.core.tensor import Tensor
 from gradtape.distribute.gradient_buckets import FULL, GradientBuckets, can_take_part
 from gradtape.distribute.rank_errors import RankError
-from gradtape.distribute.rank_kinds import is_replicated
+from gradtape.distribute.rank_kinds import is_replicated, rank_kind
 from gradtape.ops.collective import MESSAGES, all_sum
 from gradtape.ops.create import zeros_like
 from gradtape.ops.shape import concat, reshape, split
@@ -39,7 +39,7 @@ def among_ranks(tape: GradientTape, targets: list[Tensor], seeds: list[Tensor], 
     """The answers of a tape, one per source, where several ranks run."""
     shared = [is_replicated(source) for source in flat]
     # Σ seed · target is the function that is differentiated: it is as local as either of them
-    once = [is_replicated(target) and is_replicated(seed, True) for target, seed in zip(targets, seeds, strict=True)]
+    once = [is_replicated(target) and rank_kind(seed) is not LOCAL for target, seed in zip(targets, seeds, strict=True)]
     # both ends of a message answer, always; all others agree: so a rank that talks to some need not know what the rest does
     partners = {record: zero for record, zero in _zeros(tape).items() if record.op in MESSAGES}
     together = len(partners) < len(tape._communications) or any(shared) or any(once)
@@ -64,6 +64,21 @@ def among_ranks(tape: GradientTape, targets: list[Tensor], seeds: list[Tensor], 
         answers = tape._answers(targets, seeds, flat, recorded, partners, buckets.settled if buckets else None)
     with scope_of(scope):
         return _summed(answers, flat, shared, staged, buckets)
+
+
+def rule_shares(inputs: Sequence[Tensor]) -> Callable[[list[Any]], list[Any]]:
+    """What makes shares of this rank of the answers of a user's rule: one that is replicated, to a replicated argument, is the
+    whole derivative, as a tape inside the rule gives it. It is one value, of which each rank has its N-th part."""
+    # (the rule of a program is traced at once; of eager code nothing but the kinds of its arguments is to be kept)
+    shared = [None if TRACING.get() is not None else is_replicated(tensor) for tensor in inputs]
+    given = inputs if TRACING.get() is not None else [None] * len(shared)
+
+    def shares(answers: list[Any]) -> list[Any]:
+        rows = zip(answers, shared, given, strict=True)
+        whole = [a is not None and is_replicated(a) and (s if g is None else is_replicated(g)) for a, s, g in rows]
+        return [a / HOOKS.world.size if one else a for a, one in zip(answers, whole, strict=True)]
+
+    return shares
 
 
 # -- before the walk ----------------------------------------------------------------------------------------------------------

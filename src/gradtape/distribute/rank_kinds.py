@@ -2,14 +2,16 @@
 
 Replicated are the results of `all_reduce`, `all_gather`, `broadcast` and `replicated`, mirrored variables, and what is computed
 from these, Python numbers and constants alone. Local is what is watched without being one of these, what came from a NumPy
-array, and what other operations between ranks give. Only targets and sources of derivatives are asked: see `rank_gradients.py`.
+array, and what other operations between ranks give. What is made of numbers alone is neither (None): it takes the kind of what
+it meets, and is local once it is watched. Only targets and sources of derivatives are asked: see `rank_gradients.py`.
 
-Of an eager value the records and pasts behind it are read, of a value of a program the operations.
+Of an eager value the records and pasts behind it are read, of a value of a program the operations. Invariant: a program is
+used for inputs of the kinds that were asked for when it was traced (`Tracer.rank_kind`), so both give the same answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 from weakref import WeakSet
 
@@ -29,22 +31,33 @@ from gradtape.variables.variable import Variable
 MIRRORED: WeakSet[VariableKey] = WeakSet()  # variables that strategies keep the same on all ranks
 
 
-def is_replicated(value: Tensor | Variable, numbers: bool = False) -> bool:
-    """Whether a tensor or variable is the same on all ranks because of how it was computed; if of `numbers` alone: as told."""
+def rank_kind(value: Tensor | Variable) -> RankKind | None:
+    """Whether a tensor or variable is the same on all ranks because of how it was computed; None if of numbers alone."""
     if isinstance(value, Variable):
-        return value._key in MIRRORED
+        return REPLICATED if value._key in MIRRORED else LOCAL
     if value.wraps:
         inner: Any = value._data
         while isinstance(inner, Tensor):  # batched
             inner = inner._data
         if isinstance(inner, Value):
             return _in_program(inner)
-    return numbers if value._node is None else _Reader().same(value._node)
+    return None if value._node is None else kind_of(value._node)
+
+
+def is_replicated(value: Tensor | Variable) -> bool:
+    """Whether it is one value for all ranks."""
+    return rank_kind(value) is REPLICATED
 
 
 def kind_of(node: Record) -> RankKind:
     """What to remember of a version when nobody watches it any more."""
     return REPLICATED if _Reader().same(node) else LOCAL
+
+
+def join_kinds(kinds: Iterable[RankKind | None]) -> RankKind | None:
+    """Of what is computed from values of these kinds."""
+    kinds = set(kinds)
+    return LOCAL if LOCAL in kinds else REPLICATED if REPLICATED in kinds else None
 
 
 class _Reader:
@@ -112,9 +125,9 @@ def _of_call(record: Record, index: int) -> tuple[bool | None, list[Any]]:
     needed = _sources(program.block, [program.block.results[index]])
     # (what has no past is made of Python's numbers; an array that the function captured or was given remembers that it is one)
     kinds = attrs.get("kinds") or (None,) * len(record.nodes)
-    if needed is None or any(kinds[i] is LOCAL for i in needed):
+    if needed is None or any(kinds[i] is LOCAL for i in needed[0]):
         return False, []
-    return None, [record.nodes[i] for i in needed if record.nodes[i] is not None]
+    return None, [record.nodes[i] for i in needed[0] if record.nodes[i] is not None]
 
 
 def result_kinds(block: Block) -> Callable[[Sequence[Any], Sequence[Tensor]], None] | None:
@@ -125,10 +138,10 @@ def result_kinds(block: Block) -> Callable[[Sequence[Any], Sequence[Tensor]], No
     needed = [_sources(block, [value]) for value in block.results]
 
     def tell(nodes: Sequence[Any], outs: Sequence[Tensor]) -> None:
-        reader = _Reader()
-        for out, places in zip(outs, needed, strict=True):
-            same = places is not None and all(nodes[i] is None or reader.same(nodes[i]) for i in places)
-            out._node = REPLICATED if same else LOCAL
+        kinds = [None if node is None else kind_of(node) for node in nodes]
+        for out, source in zip(outs, needed, strict=True):
+            kind = LOCAL if source is None else join_kinds([source[1], *(kinds[i] for i in source[0])])
+            out._node = out._node if kind is None else kind
 
     return tell
 
@@ -136,16 +149,19 @@ def result_kinds(block: Block) -> Callable[[Sequence[Any], Sequence[Tensor]], No
 # -- values of programs -----------------------------------------------------------------------------------------------------
 
 
-def _sources(block: Block, values: list[Value]) -> list[int] | None:
-    """The parameters that values depend on otherwise than through operations that replicate; None if one is local anyway."""
+def _sources(block: Block, values: list[Value]) -> tuple[list[int], RankKind | None] | None:
+    """The parameters that values depend on otherwise than through operations that replicate, and `REPLICATED` if they depend on
+    such an operation; None if one is local anyway."""
     places = {param: i for i, param in enumerate(block.params)}
     needed = _parameters(values)
-    return None if needed is None else [places[param] for param in needed if param in places]
+    return None if needed is None else ([places[param] for param in needed[0] if param in places], needed[1])
 
 
-def _parameters(values: list[Value]) -> list[Value] | None:
+def _parameters(values: list[Value]) -> tuple[list[Value], RankKind | None] | None:
     """The same, whosever they are: a region that is being traced uses values of the blocks around it as they are."""
     needed: list[Value] = []
+    kind: RankKind | None = None
+    watched = {value for trace in _around(TRACE.get()) for value in trace.watched_numbers}
     seen: set[Value] = set()
     stack = list(values)
     while stack:
@@ -154,46 +170,61 @@ def _parameters(values: list[Value]) -> list[Value] | None:
             continue
         seen.add(value)
         producer = value.producer
+        if value in watched:
+            return None
         if producer is None:
             needed.append(value)
         elif producer.op in COMMUNICATIONS:
             if producer.op not in REPLICATING:
                 return None
+            kind = REPLICATED
+        elif producer.attrs.get("own") is False:  # a constant that was replicated when it was made
+            kind = REPLICATED
         elif producer.op.effect or producer.attrs.get("own"):  # random keys, Python functions; arrays that the function made
             return None
         elif producer.regions or "callee" in producer.attrs:
-            operands = _through(producer, value.index)
-            if operands is None:
+            through = _through(producer, value.index)
+            if through is None:
                 return None
-            stack.extend(operands)
+            stack.extend(through[0])
+            kind = kind or through[1]
         else:
             stack.extend(producer.operands)
-    return needed
+    return needed, kind
 
 
-def _through(operation: Operation, place: int) -> list[Value] | None:
-    """The operands that one result of a structured operation depends on; None if it is local anyway.
+def _around(one: Any) -> Iterator[Any]:
+    """A trace, or tracer, and those around it."""
+    while one is not None:
+        yield one
+        one = one.parent
+
+
+def _through(operation: Operation, place: int) -> tuple[list[Value], RankKind | None] | None:
+    """The operands that one result of a structured operation depends on, and what `_sources` says; None if it is local anyway.
 
     As in eager code, which side of a branch and how many turns of a loop is not asked.
     """
     if operation.op in (SCAN, WHILE):
         return _through_loop(operation, place)
     if operation.op is CUSTOM:
-        return [operation.group("values")[place]]
+        return [operation.group("values")[place]], None
     if operation.op not in (COND, CALL):
-        return list(operation.operands)
+        return list(operation.operands), None
     regions = operation.regions.values() if operation.op is COND else [operation.attrs["callee"]]
     inputs = operation.group("inputs") if operation.op is COND else operation.operands
     wanted: set[int] = set()
+    kind: RankKind | None = None
     for region in regions:
         own = _sources(region, [region.results[place]])
         if own is None:
             return None
-        wanted.update(own)
-    return [inputs[i] for i in sorted(wanted)]
+        wanted.update(own[0])
+        kind = kind or own[1]
+    return [inputs[i] for i in sorted(wanted)], kind
 
 
-def _through_loop(operation: Operation, place: int) -> list[Value] | None:
+def _through_loop(operation: Operation, place: int) -> tuple[list[Value], RankKind | None] | None:
     """The same of a loop: what a carried value is made of in one turn may be another that is carried."""
     body, first = operation.regions["body"], body_result(operation, place)
     inputs = operation.operands[operation.layout.get("length", 0) :]  # those of the body's parameters behind the index
@@ -203,6 +234,7 @@ def _through_loop(operation: Operation, place: int) -> list[Value] | None:
     if pending and pending[0] < carried and not operation.attrs.get("length"):  # if there is no turn, what it began with
         wanted.add(pending[0])
     seen: set[int] = set()
+    kind: RankKind | None = None
     while pending:
         if (k := pending.pop()) in seen:
             continue
@@ -210,33 +242,28 @@ def _through_loop(operation: Operation, place: int) -> list[Value] | None:
         own = _sources(body, [body.results[k]])
         if own is None:
             return None
-        wanted.update(i - 1 for i in own if i)
-        pending.extend(i - 1 for i in own if 0 < i <= carried)
-    return [inputs[i] for i in sorted(wanted)]
+        kind = kind or own[1]
+        wanted.update(i - 1 for i in own[0] if i)
+        pending.extend(i - 1 for i in own[0] if 0 < i <= carried)
+    return [inputs[i] for i in sorted(wanted)], kind
 
 
-def _in_program(value: Value) -> bool:
-    """Of a value of the program that is being traced: arguments are local, captured variables may be mirrored."""
+# -- values of the program that is being traced ------------------------------------------------------------------------------
+
+
+def _in_program(value: Value) -> RankKind | None:
     needed = _parameters([value])
-    return needed is not None and all(map(_replicated_input, needed))
+    return LOCAL if needed is None else join_kinds([needed[1], *map(_kind_of_input, needed[0])])
 
 
-def _replicated_input(param: Value) -> bool:
-    trace, tracer = TRACE.get(), active()
-    if trace is not None and param in trace.stand_for:
-        return _in_program(trace.stand_for[param])
-    if tracer is None or tracer.block is not param.owner or param.index < tracer.arguments:
-        return False
-    capture = tracer.captures[param.index - tracer.arguments]
-    if capture.kind in ("variable", "versions"):
-        variable = capture.target()
-        return variable is not None and variable._key in MIRRORED
-    if capture.kind == "number":  # a Python number
-        return True
-    # (one that wraps was lifted into the program, since a tape there watches it)
-    return (
-        capture.kind == "tensor"
-        and isinstance(tensor := capture.read(), Tensor)
-        and not tensor.wraps
-        and is_replicated(tensor, True)
-    )
+def _kind_of_input(param: Value) -> RankKind | None:
+    """Of a parameter of any block that is open; those of a rule are shares of cotangents, which are local."""
+    for trace in _around(TRACE.get()):
+        if param in trace.stand_for:
+            return _in_program(trace.stand_for[param])
+        if param in trace.carried:
+            return trace.carried[param]()
+    for tracer in _around(active()):
+        if tracer.block is param.owner:
+            return tracer.rank_kind(param)
+    return LOCAL

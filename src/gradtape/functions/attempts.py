@@ -94,6 +94,7 @@ def _attempt(tracer: Tracer, function: Callable[..., Any], rebuild: Any, autogra
 
 
 def _traced(tracer: Tracer, function: Callable[..., Any], rebuild: Any, autograph: bool) -> Program:
+    tracer.call_tensors = getattr(rebuild, "tensors", tuple)
     stand_ins = tracer.arguments_for(())
     args, kwargs = rebuild(stand_ins)
     for value, label in getattr(rebuild, "objects", ()):

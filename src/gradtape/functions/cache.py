@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Protocol
 
 from numpy import generic, ndarray
 
+from gradtape.core.hooks import HOOKS
 from gradtape.core.tensor import Tensor
 from gradtape.functions.retracing import Reason, nearest
 from gradtape.functions.signature import BoundCall, Leaf, Numbered
@@ -67,7 +68,10 @@ class Traced:
         self.constraints = [c for c in program.constraints if symbols_in(c.left) | symbols_in(c.right) <= inputs]
 
     def fits(self, tensors: Sequence[Any]) -> bool:
-        """Whether the equations between symbolic dimensions that the program counts on hold for these inputs."""
+        """Whether the equations between symbolic dimensions that the program counts on hold for these inputs; among ranks, also
+        whether they are of the kinds that it counts on."""
+        if any(HOOKS.rank_kind(tensors[i]) is not kind for i, kind in self.program.kinds):
+            return False
         if not self.constraints:
             return True
         env: dict[str, Any] = {}
@@ -151,7 +155,8 @@ class Cache:
         if any(list(leaves) == old for old in histories):
             refused = any(not traced.fits(tensors) for traced in self._entries.get(key, ()))
             text = "the program for these arguments was dropped to keep the cache small"
-            return [Reason("shape", "the sizes need a program of their own") if refused else Reason("dropped", text)]
+            own = Reason("shape", "the sizes, or kinds among ranks, need a program of their own")
+            return [own if refused else Reason("dropped", text)]
         return nearest(histories, leaves)
 
     def all(self) -> list[Traced]:

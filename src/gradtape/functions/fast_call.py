@@ -81,7 +81,8 @@ class _CallWriter:
         program: Program = traced.program
         self.program = program
         self.reader = reader
-        if traced.constraints:  # between sizes that are open; other ranks have no answer, and machine code refuses them
+        # between sizes that are open (other ranks have no answer, and machine code refuses them), or kinds among processes
+        if traced.constraints or program.kinds:
             reader.space["_gt_fits"] = traced.fits
             condition = f"_gt_fits(({', '.join(reader.tensors)},))"
             reader.lines += ["try:", f"    if not {condition}: return _gt_miss", "except _gt_error: return _gt_miss"]

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from gradtape.core.hooks import HOOKS
 from gradtape.core.record import user_location
 from gradtape.dtypes import DType
 from gradtape.functions.tokens import BOUND, SCALARS, ObjectIdentity, frozen, identities, shown
@@ -158,6 +159,15 @@ class Guards:
         entry.expected = _Expected(lambda now: now is True, "the same object as another name's", True)
         entry.where = user_location()
         self._reads["same", len(self._reads)] = entry
+
+    def rank_kind(self, read: Callable[[], Any], kind: Any, label: str) -> Any:
+        """What a captured tensor or variable is among several ranks counted."""
+        entry = _Read("array", None, lambda: HOOKS.rank_kind(read()), None, f"the kind of {label}")
+        entry.expected = _Expected(lambda now: now is kind, str(kind), _GONE)
+        entry.where = user_location()
+        self._reads.setdefault(("kind", id(read)), entry)
+        self._alive.append(read)
+        return kind
 
     def missing(self, target: Any, name: str) -> None:
         """`target` was found to have no attribute `name`."""

@@ -94,6 +94,7 @@ class Program:
         self.guards = guards
         self.constraints = constraints
         self.compiled = Compiled(block, name, memory_limit, backend, block)
+        self.kinds: tuple[tuple[int, Any], ...] = ()  # arguments whose kind among ranks counted, and that kind
         self.result: Any = None  # template
         self.actions: list[Action] = []
         self.notes: list[str] = []
@@ -233,6 +234,7 @@ def finished(tracer: Any, result: Any, stand_ins: Sequence[Any], function: Any, 
     tracer.guards.seal()
     constraints = tuple(tracer.trace.typing.constraints)
     program = Program(block, tracer.captures, tracer.guards, constraints, tracer.memory_limit, tracer.backend)
+    program.kinds = tuple(tracer.kinds.items())
     program.result = template
     program.actions = [action for action in pending if action is not None]
     program.exclusive = exclusive([p.entry.variable for p, _ in log.entries.values() if isinstance(p, VariableValue)])

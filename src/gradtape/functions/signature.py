@@ -328,6 +328,10 @@ class CallRebuilder:
             if _opened(value) is None and token(value).__class__ is ObjectIdentity
         ]
 
+    def tensors(self) -> Sequence[Any]:
+        """The tensors of the call."""
+        return () if self._call is None else self._call.tensors
+
     def release(self) -> None:
         """Forget the arguments: nothing that outlives the trace may hold them."""
         self._call = None

@@ -19,7 +19,8 @@ import numpy as np
 
 from gradtape.ad import batch_regions as batch_regions  # fills HOOKS.over_batch
 from gradtape.core.conversion import is_foreign_array, typed
-from gradtape.core.record import user_location
+from gradtape.core.hooks import HOOKS
+from gradtape.core.record import LOCAL, user_location
 from gradtape.core.tensor import Readable, Tensor
 from gradtape.errors import InvalidArgumentError
 from gradtape.functions.autograph.convert import convert, converted_function
@@ -53,7 +54,7 @@ from gradtape.functions.staging.places import (
 from gradtape.functions.staging.staged_values import Maybe, staged_items
 from gradtape.functions.staging.trials import Trials
 from gradtape.ir.dims import symbols_in
-from gradtape.ir.graph import Block
+from gradtape.ir.graph import Block, Value
 from gradtape.ir.types import TensorSpec
 from gradtape.ops import staged
 from gradtape.trace import fast_path as fast_path  # fills HOOKS.quick
@@ -103,7 +104,7 @@ class Tracer:
         self.trace.typing.asked = symbols_in(list(specs))
         self.trace.before_write = self.before
         self.trace.after_write = self.changed
-        self.trace.tape_watches = self.aliases.watched
+        self.trace.tape_watches = self._watched
         self.trace.tape_asked = self.aliases.asked
         self.trace.array = self.array_input
         self.trace.is_input = self._is_input
@@ -117,6 +118,8 @@ class Tracer:
         self.memory_limit: int | None = None  # of the program: see `compiled.py`
         self.backend: str | None = None
         self.arguments = len(self.block.params)
+        self.call_tensors: Callable[[], Sequence[Any]] = tuple  # the tensors of the call it is traced for
+        self.kinds: dict[int, Any] = {}  # among ranks, of arguments that the program depends on: what they are
         self.captures: list[Capture] = []
         self.stand_ins: dict[int, tuple[Any, TracedTensor]] = {}
         self.starts: dict[int, Any] = {}  # the value each stand-in began with
@@ -168,6 +171,33 @@ class Tracer:
         self.stand_ins[id(tensor)] = (tensor, stand_in)
         self.starts[id(stand_in)] = stand_in._data
         return stand_in
+
+    def _watched(self, tape: Any, tensor: Any) -> None:
+        """A tape watches a tensor of the program."""
+        self.aliases.watched(tape, tensor)
+        if HOOKS.rank_kind is not None and HOOKS.rank_kind(tensor) is None:
+            self.trace.watched_numbers.add(tensor._data)
+            if tensor._data.producer in self.lifting.constants:  # it has no other use: this holds outside of the program, too
+                tensor._data.producer.attrs["own"] = True
+
+    def rank_kind(self, param: Value) -> Any:
+        """What an input is among several ranks, asked of the tensor it stands for now; the program is good for that kind."""
+        if param.index < self.arguments:
+            if param.index not in self.kinds:
+                tensors = self.call_tensors()
+                tensor = tensors[param.index] if param.index < len(tensors) else None
+                self.kinds[param.index] = HOOKS.rank_kind(tensor) if isinstance(tensor, Tensor) else LOCAL
+            return self.kinds[param.index]
+        capture = self.captures[param.index - self.arguments]
+        if capture.kind in ("array", "number"):
+            return LOCAL if capture.kind == "array" else None
+        value = capture.read() if capture.kind == "tensor" else capture.target()
+        if not isinstance(value, Tensor):
+            return LOCAL if value is None else HOOKS.rank_kind(value)
+        if not value.wraps:
+            return self.guards.rank_kind(capture.read, HOOKS.rank_kind(value), capture.label)
+        # what was lifted into this program, since a tape there watches it, has its past still
+        return HOOKS.rank_kind(value) if value._data is not param else value._node and HOOKS.kind_of(value._node)
 
     def _outside(self, trace: Trace, tensor: Tensor) -> TracedTensor:
         """A concrete tensor (or one of an enclosing trace) reaches an operation."""

@@ -186,5 +186,3 @@ from gradtape.ops.reduce import reduce_max
 from gradtape.ops.select import maximum
 from gradtape.ops.shape import concat, expand_dims
 from gradtape.ops.staged import is_traced, size_of
-
-__all__ = ["batch_to_space", "depth_to_space", "sequence_mask", "space_to_batch", "space_to_batch_nd", "space_to_depth"]

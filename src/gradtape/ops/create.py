@@ -439,8 +439,3 @@ from gradtape.ops.elementwise import quotient_dtype
 from gradtape.ops.select import maximum, where
 from gradtape.ops.shape import broadcast_to, expand_dims, reshape
 from gradtape.ops.staged import DIMS, RANGE, count_of, counted, filled_with, known_size, nullary, number_of, size_of, sizes_of
-
-__all__ = [
-    "constant", "convert_to_tensor", "eye", "fill", "linspace", "one_hot", "ones", "ones_like", "range", "rank", "shape",
-    "size", "zeros", "zeros_like",
-]  # fmt: skip

@@ -198,8 +198,3 @@ from gradtape.ops.segment import bincount
 from gradtape.ops.select import clip_by_value, floor, floordiv, mod, where
 from gradtape.ops.shape import expand_dims
 from gradtape.ops.staged import size_of
-
-__all__ = [
-    "dynamic_partition", "dynamic_stitch", "histogram_fixed_width", "histogram_fixed_width_bins", "reverse_sequence",
-    "unravel_index",
-]  # fmt: skip

@@ -455,8 +455,3 @@ from gradtape.ops.elementwise import cast
 from gradtape.ops.select import where
 from gradtape.ops.shape import broadcast_to, concat, expand_dims
 from gradtape.ops.staged import SIZED, is_traced, known_size, signed, size_of
-
-__all__ = [
-    "batch_gather", "boolean_mask", "gather_nd", "scatter_nd", "slice", "strided_slice", "tensor_scatter_nd_add",
-    "tensor_scatter_nd_max", "tensor_scatter_nd_min", "tensor_scatter_nd_sub", "tensor_scatter_nd_update",
-]  # fmt: skip

@@ -569,7 +569,3 @@ from gradtape.ops.permutations import invert_permutation
 from gradtape.ops.reduce import reduce_prod, summed
 from gradtape.ops.select import floordiv, maximum, mod, where
 from gradtape.ops.staged import SIZED, extent_of, is_traced, known_size, signed, size_of
-
-__all__ = [
-    "broadcast_to", "concat", "expand_dims", "reshape", "reverse", "roll", "split", "squeeze", "stack", "transpose", "unstack",
-]  # fmt: skip

@@ -57,7 +57,7 @@ def _filled_impl(*, shape: tuple[int, ...], dtype: DTypeLike, value: Number) -> 
     return out if out.ndim or kind.kind == "O" else out[()]
 
 
-# `own`: of several ranks that run the program, each may have a value of its own
+# `own`: of several ranks that run the program, each may have a value of its own; False: it is the same on all of them
 CONSTANT = _of_programs(
     "constant", "", lambda *, value, own=False: value, lambda *, value, own=False: item_spec(value),
     "constants have no derivative", cost=Cost.FREE, memory=Memory.SHARED,
@@ -67,7 +67,7 @@ CONSTANT = _of_programs(
 def own_value(tensor: Tensor) -> dict[str, bool]:
     """What the constant that a concrete tensor becomes has besides its value."""
     node, kind_of = tensor._node, HOOKS.kind_of
-    return {"own": True} if node is not None and kind_of is not None and kind_of(node) is LOCAL else {}
+    return {} if node is None or kind_of is None else {"own": kind_of(node) is LOCAL}
 
 
 def _void_impl(*, type: Spec) -> Value:

@@ -96,6 +96,3 @@ def get_logger() -> logging.Logger:
     >>> gt.get_logger().setLevel("ERROR")
     """
     return logging.getLogger("gradtape")
-
-
-__all__ = ["get_logger", "get_static_value", "identity_n", "inside_function", "is_symbolic_tensor", "shape_n"]

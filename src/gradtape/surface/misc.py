@@ -240,6 +240,3 @@ def Assert(condition: TensorLike, data: Sequence[Any], summarize: int | None = N
     if not truth(condition, "Assert"):
         shown = "\n".join(described(item, 3 if summarize is None else summarize) for item in data)
         raise InvalidArgumentError(f"Assert: the condition is False. Data:\n{shown}")
-
-
-__all__ = ["Assert", "control_dependencies", "device", "executing_eagerly", "group", "init_scope", "no_op", "print", "tuple"]

@@ -479,6 +479,3 @@ def foldr(
     np.int32(321)
     """
     return _last_of(fn, elems, initializer, "foldr", True, back_prop)
-
-
-__all__ = ["case", "cond", "foldl", "foldr", "map_fn", "scan", "switch_case", "while_loop"]

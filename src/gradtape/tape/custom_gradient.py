@@ -14,6 +14,7 @@ from gradtape import tree
 from gradtape.ad.custom import Again, record_custom
 from gradtape.ad.recording import Recording
 from gradtape.core.dispatch import convert
+from gradtape.core.hooks import HOOKS
 from gradtape.core.record import Record, RecordingScope, current_scope, scope_of
 from gradtape.core.tensor import Readable, Tensor, box
 from gradtape.errors import (
@@ -132,6 +133,8 @@ def _with_own_gradient(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dic
     # wait.
     ask = grad_fn if active() is None else raising_when_asked(grad_fn, [leaves[i] for i in places], len(variables))
 
+    shares = None if HOOKS.rule_shares is None else HOOKS.rule_shares([*inputs, *versions])
+
     def backward(cts: tuple[Any, ...], needed: tuple[bool, ...]) -> list[Any]:
         if takes_variables and variables:
             grads, variable_grads = ask(*cts, variables=[v for v, _ in variables])
@@ -139,7 +142,8 @@ def _with_own_gradient(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dic
         else:
             grads = ask(*cts)
             variable_grads = _captured_gradients(captured, outputs, cts, variables)
-        return [*_one_per_input(grads, leaves, places, f), *_checked_variables(variable_grads, variables, f)]
+        answers = [*_one_per_input(grads, leaves, places, f), *_checked_variables(variable_grads, variables, f)]
+        return answers if shares is None else shares(answers)
 
     def run(tensors: Sequence[Any], whole: bool = False) -> list[Any]:
         own = [*_variables_at(leaves, places), *(v for v, _ in variables)]

@@ -374,6 +374,3 @@ def hessian(f: Callable[P, Any], argnums: int | tuple[int, ...] = 0) -> Callable
         return _to_numpy(answer) if _answer_numpy(args) else answer
 
     return wrapped
-
-
-__all__ = ["elementwise_grad", "grad", "hessian", "hessian_vector_product", "hvp", "jacobian", "jvp", "value_and_grad", "vjp"]

@@ -251,6 +251,8 @@ class Trace:
         self.typing = Typing()
         self.constants: list[dict[Any, TracedTensor]] = [{}]
         self.stand_for: dict[Value, Value] = {}  # parameters of inner blocks that have one value: it, in the block around
+        self.carried: dict[Value, Callable[[], Any]] = {}  # parameters of loops: what kind among ranks they start with
+        self.watched_numbers: set[Value] = set()  # made of numbers alone, and watched by a tape: among ranks they are local
         self.before_write: Callable[[Tensor], None] | None = None  # told before `t[i] = v` gives a tensor another version
         self.after_write: Callable[[Tensor], None] | None = None  # and after it
         self.tape_watches: Callable[[Any, Tensor], None] | None = None  # told when a tape watches a tensor

@@ -12,8 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from gradtape import tree
 from gradtape.core.dispatch import convert
+from gradtape.core.hooks import HOOKS
 from gradtape.core.opdef import Op
+from gradtape.core.record import LOCAL, REPLICATED
+from gradtape.core.tensor import Tensor
 from gradtape.functions.foreign_code import unwatched
 from gradtape.functions.staging.aliasing.alias_joins import Column, LoopJoin
 from gradtape.functions.staging.aliasing.conditions import FlagPhi
@@ -141,12 +145,27 @@ class StagedLoop:
             # both, always: what is learned about aliases is needed for the next attempt even if the phis have grown
             known = self._learn(body, wider)
             if not self._widen(body, wider) and known:
+                self._check_rank_kinds()
                 return body
         raise JoinError(
             f"line {self.state.line}: this loop changes other objects each time it is looked at "
             f"({', '.join(dict.fromkeys(c.label for c in self.carried))}), so its state cannot be carried; keep one list, dict "
             "or tensor per name, and change it instead of making new ones"
         )
+
+    def _check_rank_kinds(self) -> None:
+        """What was asked about state among ranks must hold in each turn: a tape in the body means one thing. (What is made of
+        numbers takes the kind of what it meets; watched it is local.)"""
+        watched = current_trace().watched_numbers
+        for c, params in [(c, params) for c, params in zip(self.carried, self._asked, strict=False) if params]:
+            local = _rank_kind(c.start) is LOCAL or any(param in watched for param in params)
+            if local != (_rank_kind(c.end) is LOCAL):
+                raise JoinError(
+                    f"line {self.state.line}: {c.label}, of which a derivative in this loop is taken, is "
+                    f"{'local' if local else 'replicated'} in the first turn and {'replicated' if local else 'local'} in later "
+                    "ones, so the derivative means something else there. Make it one or the other before the loop: "
+                    "gt.distribute.replicated(x) is replicated, x + np.zeros(x.shape) local"
+                )
 
     def _compared(self, body: TracedBody) -> list[Phi]:
         """For each piece of state the phi of what the attempt started from and what it ended with."""
@@ -214,8 +233,12 @@ class StagedLoop:
         if self.turns.__class__ is int:
             current_trace().turns[index._data] = self.turns
         feed = iter(params[len(flags) :])
-        for c in self.carried:
+        self._asked: list[set[Value]] = [set() for _ in self.carried]
+        for c, asked in zip(self.carried, self._asked, strict=True):
             c.input = c.phi.value(feed)
+            own = [t._data for t in tensors_in(c.input) if t._data.owner is block]
+            for param in own if HOOKS.rank_kind is not None else ():
+                current_trace().carried[param] = _asked_kind(c, param, asked)
             if isinstance(c.input, TracedTensor):
                 current_trace().names[c.input._data] = c.label
             if (items := staged_items(c.input)) is not None:
@@ -244,6 +267,23 @@ class StagedLoop:
             for place, old in before:
                 place.write(old)
             self.state.set(starts)
+
+
+def _asked_kind(carried: CarriedState, param: Value, asked: set[Value]) -> Callable[[], Any]:
+    """What says the kind among ranks of a piece of state, as it is before the loop, and notes that it was asked."""
+
+    def ask() -> Any:
+        asked.add(param)
+        return _rank_kind(carried.start)
+
+    return ask
+
+
+def _rank_kind(value: Any) -> Any:
+    """Of what is computed from all tensors in a value: `LOCAL`, `REPLICATED`, or None (numbers)."""
+    inside = {id(t): t for t in (*tensors_in(value), *tree.flatten(value)) if isinstance(t, Tensor)}
+    kinds = {HOOKS.rank_kind(tensor) for tensor in inside.values()}
+    return LOCAL if LOCAL in kinds else REPLICATED if REPLICATED in kinds else None
 
 
 def stage_while(test: Callable[[], Any], body: Callable[[], Any], state: State, first: Any = None) -> None:

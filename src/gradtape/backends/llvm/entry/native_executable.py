@@ -94,16 +94,16 @@ def _callback(context: int, number: int, words: Any, done: Any) -> None:
 
 def _patience(context: int, number: int, words: Any, done: Any) -> None:
     """Wait for what an operation between ranks has posted, words[1] requests at words[0]; or compare the ranks' programs, when
-    one begins (-1, its digest in words[0]) or ends (-2)."""
+    one begins (-1, or -3 if it may fail; its digest in words[0]) or ends (-2)."""
     calls = _calls_of(context)
     operation = calls.calls[number].operation
     try:
         if words[1] > 0:
             HOOKS.world.natively.wait(words[0], words[1], f"{operation.op.name} at {operation.loc}")
-        elif words[1] == -1:
-            HOOKS.world.natively.begins(words[0], operation.loc)
-        else:
+        elif words[1] == -2:
             HOOKS.world.natively.ends(operation.loc)
+        else:
+            HOOKS.world.natively.begins(words[0], operation.loc, words[1] == -3)
     except BaseException as error:  # as above
         calls.errors[threading.get_ident()] = (operation, error)
         return

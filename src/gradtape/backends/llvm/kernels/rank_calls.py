@@ -39,7 +39,7 @@ def begin(scope: Scope, block: Block) -> None:
     """Before anything else, the ranks compare which operations between them their programs have."""
     exchanges = scope.program.exchanges = HOOKS.world.natively.exchanges(block)
     if exchanges.text:
-        _ask(scope, exchanges.first, "i64", exchanges.digest, -1)
+        _ask(scope, exchanges.first, "i64", exchanges.digest, -3 if exchanges.can_fail else -1)
 
 
 def end(scope: Scope) -> None:
@@ -101,6 +101,13 @@ class _Exchange:
         """The operand, elsewhere."""
         self.w.copy(home.address, self.given.address, self.scope.bytes_in(self.home))
 
+    def count_begun(self) -> None:
+        """Ranks that wait tell how far they came: whoever left the program before will not come. (Not where others are waited
+        for later than they began: which one it is that somebody waits for is not known there.)"""
+        w = self.w
+        place = w.at("i64", self.scope.program.module.outside("gt_mpi_done"), 2)
+        w.store("i64", w.let(f"add i64 {w.load('i64', place)}, 1"), place)
+
     def count_done(self) -> None:
         """Whether this operation runs, values decide: what was done is compared when the program ends."""
         w = self.w
@@ -157,8 +164,21 @@ def _all_reduce(code: _Exchange) -> None:
     arguments = (*_ends(code), count, code.dtype, code.handle(kind), code.comm)
     if code.later or code.mpi.crowded or code.operation in code.scope.program.exchanges.uncertain:
         code.call("MPI_Iallreduce", *arguments)
-    else:  # nearly half the time for a few numbers; all ranks come here, since they run the same program
-        code.call("MPI_Allreduce", *arguments, posts=False)
+        return
+    # Inside of MPI nobody hears that another rank has left the program with an error: where that may be, which all know, Python
+    # takes over after a while. Else all ranks come here, since they run the same program: nearly half the time for few numbers.
+    w, (quick, heard, done) = code.w, (code.w.label(stem) for stem in ("quick", "heard", "reduced"))
+    can_fail = w.load("i64", w.at("i64", code.scope.program.module.outside("gt_mpi_done"), 3))
+    w.branch(w.let(f"icmp eq i64 {can_fail}, 0"), quick, heard)
+    w.start(quick)
+    code.call("MPI_Allreduce", *arguments, posts=False)
+    w.go(done)
+    w.start(heard)
+    code.call("MPI_Iallreduce", *arguments)
+    _wait(code.scope, code.operation, code.requests, code.posted)
+    code.posted = 0
+    w.go(done)
+    w.start(done)
 
 
 def _ends(code: _Exchange) -> Sequence[str]:
@@ -239,6 +259,8 @@ def _write(scope: Scope, operation: Operation) -> list[Lowered]:
     if not _has_native_form(operation):
         return write_callback(scope, operation)
     code = _Exchange(scope, operation)
+    if operation.op is not SWAP_WITH:
+        code.count_begun()
     _WRITERS[operation.op](code)
     return code.result()
 
