@@ -264,8 +264,8 @@ def _writer(value: Value, place: int) -> Callable[[Any, Any], None]:
     return write
 
 
-def run_callback(call: NumpyCall, words: Any) -> None:
-    """Run an op's `impl` on native memory. Twins that work in place do not: the result has a room of its own."""
+def run_callback(call: NumpyCall, words: Any) -> Any:
+    """Run an op's `impl` on native memory; what it gives. Twins that work in place do not: the result has a room of its own."""
     operation, op = call.operation, call.op
     inputs = [read(words) for read in call.readers]
     attrs, sizes = operation.attrs, {name: words[call.after + i] for i, name in enumerate(call.sizes)}
@@ -294,6 +294,7 @@ def run_callback(call: NumpyCall, words: Any) -> None:
             words[place + 1 + axis] = size
     if held:
         _HELD[threading.get_ident()] = held
+    return results
 
 
 def fetch(number: int, address: int, count: int, done: Any) -> None:
