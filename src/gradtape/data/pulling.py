@@ -8,6 +8,7 @@ it lives as long as the number by which the run knows it, and is closed with tha
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 from weakref import WeakValueDictionary
@@ -17,25 +18,25 @@ import numpy as np
 from gradtape.core.dispatch import convert
 from gradtape.data.data_iterators import tensor_specs
 from gradtape.data.elements import Leaves
-from gradtape.data.streams import Stage, Stream
+from gradtape.data.streams import Pace, Stage, Stream, rows_in
 from gradtape.errors import InvalidArgumentError
 from gradtape.functions.staging.iterables import Puller
 from gradtape.ir.types import TensorSpec
 from gradtape.ops.python_calls import PULL_ITEM, PULL_MORE, PULL_OPEN
 from gradtape.tape.python_functions import in_program
 
-_BLOCK = 1 << 15  # bytes of a block, at most
-
 
 class Pass:
     """One pass, and the words by which the program finds its current element (`ops/python_calls.py`)."""
 
     def __init__(self, stream: Stream, specs: list[TensorSpec], count: int) -> None:
-        self.stream, self.specs, self.count = stream, specs, count
+        self.stream, self.specs, self.pace = stream, specs, Pace(count)
         self.words = np.zeros(2 + len(specs), np.int64)
+        self.cells = self.words.data  # of which NumPy would make an object for each number
         self.rows: Leaves = ()
         self.fixed = all(spec.shape.is_fully_defined() for spec in specs)
-        if self.fixed and count == 1:
+        self.ahead = count > 1
+        if self.fixed and not self.ahead:
             self._let([np.zeros((1, *spec.shape), spec.dtype.dtype) for spec in specs], 0)
 
     def _let(self, rows: Any, count: int) -> None:
@@ -44,12 +45,14 @@ class Pass:
 
     def advance(self) -> None:
         """To the next element; StopIteration if there is none."""
-        words = self.words
+        words = self.cells
         if words[0] + 1 < words[1]:
             words[0] += 1
-        elif self.count > 1:
-            block = self.stream.block(self.count)
-            self._let([np.ascontiguousarray(leaf) for leaf in block], len(block[0]))
+        elif self.ahead:
+            start = time.perf_counter()
+            block = self.stream.block(self.pace.count)
+            self.pace.took(time.perf_counter() - start)
+            self._let([np.ascontiguousarray(leaf) for leaf in block], rows_in(block))
         elif self.fixed:
             for spec, row, leaf in zip(self.specs, self.rows, next(self.stream), strict=True):
                 if row.shape[1:] != leaf.shape:
@@ -83,17 +86,10 @@ class LoopSource(Puller):
     def __init__(self, stage: Stage, wrap: Callable[[Any], Any]) -> None:
         self.stage, self.wrap = stage, wrap
         self.specs = tensor_specs(stage.structure)
-        self.count = self._elements_of_a_block()
+        self.count = stage.in_a_block()
         self.passes: WeakValueDictionary[int, Pass] = WeakValueDictionary()
         # where the program opens a pass
         (self.handle,) = in_program(PULL_OPEN, (), self._open, (TensorSpec((), "int64"),))
-
-    def _elements_of_a_block(self) -> int:
-        fixed = all(spec.shape.is_fully_defined() and spec.dtype.dtype.kind != "O" for spec in self.specs)
-        if not fixed or not self.stage.unseen():
-            return 1
-        size = sum(spec.shape.num_elements() * spec.dtype.dtype.itemsize for spec in self.specs)
-        return max(1, _BLOCK // max(size, 1))
 
     def more(self, going: Any) -> Any:
         """Whether there is another element, which is then the current one; without `going`, the pass is closed."""

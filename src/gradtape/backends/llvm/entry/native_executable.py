@@ -89,7 +89,8 @@ def _leave(context: int, thing: object) -> None:
         owned: list[object] = []
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(owned))
         place.value = id(owned)
-    ctypes.py_object.from_address(ctypes.addressof(place)).value.append(thing)
+    left: Any = ctypes.py_object.from_address(ctypes.addressof(place))
+    left.value.append(thing)
 
 
 def _callback(context: int, number: int, words: Any, done: Any) -> None:
