@@ -185,7 +185,7 @@ class ParallelStream(StepStream):
 
     def __init__(
         self, source: Stream, function: Callable[[int, Leaves], Leaves], of_block: Callable[[Leaves], Leaves | None] | None,
-        workers: int, in_order: bool,
+        most: int, workers: int, in_order: bool,
     ) -> None:  # fmt: skip
         super().__init__(source)
         self.function, self.of_block, self.workers, self.in_order = function, of_block, workers, in_order
@@ -193,25 +193,31 @@ class ParallelStream(StepStream):
         self.stop = weakref.finalize(self, self.pool.close)
         self.tasks: deque[Future[Any]] = deque()
         self.done: deque[Any] = deque()
-        self.pace, self.number, self.ended = Pace(_LONGEST), 0, False
+        self.pace = Pace(_LONGEST if of_block is None else most)
+        self.number, self.ended = 0, False
 
     def _submit(self) -> None:
         # one task more than workers: whoever is done finds the next one waiting while the reader is busy
         chunk = self.pace.count
         while not self.ended and len(self.tasks) < self.workers + 1:
             try:
-                elements = list(islice(self.source, chunk))
+                elements = self._elements(chunk)
             except BaseException as error:  # its turn comes after the elements that are on their way
                 self.ended = True
                 failed: Future[Any] = Future()
                 failed.set_result(([], error, 0.0))
                 self.tasks.append(failed)
                 return
-            if len(elements) < chunk:
-                self.ended = True
             if elements:
                 self.tasks.append(self.pool.submit(_task, self.function, self.of_block, self.number, elements))
                 self.number += len(elements)
+
+    def _elements(self, count: int) -> list[Leaves]:
+        if self.of_block is not None:
+            return list(zip(*self.source.block(count), strict=True))
+        elements = list(islice(self.source, count))
+        self.ended = len(elements) < count
+        return elements
 
     def __next__(self) -> Leaves:
         while not self.done:

@@ -289,7 +289,8 @@ class MapStage(FunctionStep):
         if not self.workers:
             return super().open()
         of_block = self.function.results_of if self.has_blocks() else None
-        return ParallelStream(self.source.open(), self.function.results(), of_block, self.workers, self.in_order)
+        most, results = self.in_a_block(), self.function.results()
+        return ParallelStream(self.source.open(), results, of_block, most, self.workers, self.in_order)
 
 
 class Filtered(FunctionStep):
