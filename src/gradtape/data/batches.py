@@ -52,6 +52,10 @@ class Batched(Step):
     def open(self) -> Stream:
         return BatchStream(self.source.open(), self.size, self.drop)
 
+    def remainder(self) -> int:
+        size = self.source.cardinality()
+        return size % self.size if size > self.size and not self.drop else 0
+
     def cardinality(self) -> int:
         size = self.source.cardinality()
         return size if size < 0 else size // self.size if self.drop else -(-size // self.size)

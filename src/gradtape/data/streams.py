@@ -130,6 +130,10 @@ class Stage(NestedStage):
         size = self.cardinality()
         return any(stage.has_many() for stage in self.parents) if size == UNKNOWN else size == INFINITE or size >= _MANY
 
+    def remainder(self) -> int:
+        """How many rows the last element has, if it is known to be a smaller batch than those before it; else 0."""
+        return 0
+
     # Where elements can be had by their numbers, shuffling moves numbers and batching gathers rows.
     def rows(self) -> int | None:
         """How many elements can be had by their numbers; None if they cannot."""
@@ -156,6 +160,10 @@ class Step(Stage):
 
     def cardinality(self) -> int:
         return self.source.cardinality()
+
+    def remainder(self) -> int:
+        size = self.cardinality()
+        return self.source.remainder() if size == INFINITE or size >= self.source.cardinality() else 0
 
 
 class StepStream(Stream):
