@@ -121,7 +121,7 @@ class ElementFunction:
 
         try:
             return tuple([bare(leaf) for leaf in flat_values(contextvars.Context().run(run))])
-        except Exception:
+        except Exception:  # raised anew, at its element, by the call for that alone
             return None
 
     def where(self) -> str:

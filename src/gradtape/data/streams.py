@@ -47,7 +47,7 @@ class Stream:
         while count:
             try:
                 pieces.append(take(count))
-            except Exception as error:
+            except Exception as error:  # its turn comes after the pieces before it
                 if not pieces:
                     raise
                 self.failure = error
