@@ -69,15 +69,35 @@ def of_datasets(package: str) -> dict[str, float]:
     slices = tf.data.Dataset.from_tensor_slices((small, np.arange(ELEMENTS)))
     batches = tf.data.Dataset.from_tensor_slices(large).shuffle(50_000).batch(128).prefetch(2)
     doubled = slices.map(lambda x, y: (x * 2.0, y))
+    numbers = tf.data.Dataset.from_generator(lambda: iter(small), output_signature=tf.TensorSpec((8,), tf.float32))
+    single = {
+        "read rows": slices,
+        "shuffle": slices.shuffle(1000),
+        "map": doubled,
+        "map on 2 threads": slices.map(lambda x, y: (x * 2.0, y), num_parallel_calls=2),
+        "filter": slices.filter(lambda x, y: x[0] > 0.5),
+        "generator": numbers,
+        "prefetch": slices.prefetch(2),
+        "map and batch 32": doubled.batch(32),
+    }
     return {
-        "read rows": _least(_drained(slices), ELEMENTS),
-        "shuffle": _least(_drained(slices.shuffle(1000)), ELEMENTS),
-        "map": _least(_drained(doubled), ELEMENTS),
-        "map on 2 threads": _least(_drained(slices.map(lambda x, y: (x * 2.0, y), num_parallel_calls=2)), ELEMENTS),
-        "map and batch 32": _least(_drained(doubled.batch(32)), ELEMENTS),
+        **{name: _least(_drained(dataset), ELEMENTS) for name, dataset in single.items()},
+        **{f"{name}, in a function": _least(_looped(tf, dataset), ELEMENTS) for name, dataset in single.items()},
         "shuffle, batch 128 of 64, prefetch: a batch": _least(_drained(batches), 391),
         "the same, wait in a step of 2 ms": _waits(batches),
     }
+
+
+def _looped(tf: Any, source: Any) -> Callable[[], Any]:
+    @tf.function
+    def run() -> Any:
+        count = tf.constant(0)
+        for _ in source:
+            count += 1
+        return count
+
+    run()
+    return run
 
 
 def of_torch() -> dict[str, float]:

@@ -1,5 +1,9 @@
 """Loops of programs over datasets: the elements of eager code, in its order, whether they come one by one or in blocks."""
 
+import gc
+import threading
+import time
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -120,3 +124,88 @@ def test_gradients_of_bodies(native: bool, monkeypatch: pytest.MonkeyPatch) -> N
     with gt.GradientTape() as tape:
         y = loss()
     np.testing.assert_allclose(tape.gradient(y, w), 2 * VALUES.T @ (VALUES @ w.numpy()), rtol=1e-10)
+
+
+THREADS = 24
+
+
+def _reading(native: bool) -> int:
+    """Threads that read datasets ahead; those whose passes are closed have a moment to end."""
+    if not native:  # a frame of the reference lives as long as the error that left it
+        gc.collect()
+    for _ in range(200):
+        count = sum(thread.name.startswith("gradtape-data") for thread in threading.enumerate())
+        if not count:
+            break
+        time.sleep(0.01)
+    return count
+
+
+@pytest.mark.parametrize("native", [True, False])
+def test_each_run_has_its_own_pass_however_many_there_are(native: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(settings, "native", native)
+    dataset, together, answers = gt.data.Dataset.range(300).prefetch(2), threading.Barrier(THREADS), []
+
+    def wait() -> Any:
+        together.wait(60)
+        return np.int32(0)
+
+    @gt.function
+    def total(limit: Any) -> Any:
+        total, count = gt.constant(0, gt.int64), gt.constant(0)
+        for x in dataset:
+            if count == 5:  # by now all of them have begun, and none has ended
+                gt.numpy_function(wait, [], gt.TensorSpec((), gt.int32))
+            count += 1
+            gt.debugging.assert_less(x, limit)
+            total += x
+        return total
+
+    def run(limit: int) -> None:
+        try:
+            answers.append(int(total(gt.constant(limit, gt.int64))))
+        except gt.errors.InvalidArgumentError:
+            answers.append(-1)
+
+    total.get_concrete_function(gt.TensorSpec((), gt.int64))
+    runs = [threading.Thread(target=run, args=(200 + 200 * (i % 2),)) for i in range(THREADS)]
+    for each in runs:
+        each.start()
+    for each in runs:
+        each.join()
+    assert Counter(answers) == {-1: THREADS // 2, 299 * 150: THREADS // 2}
+    assert not _reading(native)
+
+
+@pytest.mark.parametrize("native", [True, False])
+def test_a_run_that_fails_closes_its_passes_and_no_other(native: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(settings, "native", native)
+    dataset = gt.data.Dataset.range(9).prefetch(1)
+
+    def again(x: Any) -> Any:
+        if depth:
+            depth.pop()
+            with pytest.raises(ZeroDivisionError):  # inside the run around, whose pass goes on
+                total(gt.constant(3, gt.int64))
+        return x
+
+    def divided(x: Any, failing: Any) -> Any:
+        return np.int64(1 // int(x != failing))
+
+    @gt.function
+    def total(failing: Any) -> Any:
+        total = gt.constant(0, gt.int64)
+        for x in dataset:
+            total += gt.numpy_function(again, [x], gt.TensorSpec((), gt.int64))
+            gt.numpy_function(divided, [x, failing], gt.TensorSpec((), gt.int64))
+        return total
+
+    depth: list[int] = []
+    for _ in range(3):
+        with pytest.raises(ZeroDivisionError):
+            total(gt.constant(4, gt.int64))
+        assert not _reading(native)
+    depth += [1, 1]
+    assert int(total(gt.constant(-1, gt.int64))) == 36
+    assert not depth
+    assert not _reading(native)

@@ -105,6 +105,35 @@ def test_sizes_that_nobody_announced(steps: list[Any]) -> None:
     assert steps[0].experimental_get_tracing_count() == 2
 
 
+@pytest.mark.parametrize("drop", [False, True])
+def test_a_dataset_that_knows_its_last_batch_says_so(drop: bool, steps: list[Any]) -> None:
+    model, x = multilayer()
+    model.compile("sgd", "mse")
+    data = gt.data.Dataset.from_tensor_slices((x, np.ones((ROWS, 1), "float32")))
+    batches = data.shuffle(ROWS).batch(BATCH, drop_remainder=drop).map(lambda x, y: (x * 2.0, y)).prefetch(1)
+    model.fit(batches, epochs=2, verbose=0)
+    model.predict(batches, verbose=0)
+    assert [step.experimental_get_tracing_count() for step in steps] == [1, 1]
+    assert ("float32[2,4]" in steps[0].to_text().splitlines()[0]) == drop
+    assert data.batch(BATCH).repeat(2)._stage.remainder() == ROWS % BATCH
+    assert not data.batch(BATCH).take(2)._stage.remainder()
+    assert not data.filter(lambda x, y: x[0] > 0.0).batch(BATCH)._stage.remainder()
+
+
+def test_a_long_training_has_a_program_of_its_own_for_full_batches(steps: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    losses = []
+    for long in (10**9, 3):
+        monkeypatch.setattr("gradtape.keras.trainer_base._LONG", long)
+        keras.utils.set_random_seed(1)
+        model, x = multilayer()
+        model.compile("adam", "mse")
+        y = np.ones((ROWS, 1), "float32")
+        losses.append(model.fit(x, y, batch_size=BATCH, epochs=8, shuffle=False, verbose=0).history["loss"])
+    np.testing.assert_allclose(losses[1], losses[0], rtol=1e-5)
+    # the last batch has the open one in its first three epochs
+    assert [step.experimental_get_tracing_count() for step in steps] == [1, 1, 2]
+
+
 def test_a_size_of_its_own_keeps_its_program(steps: list[Any]) -> None:
     """Where all batches are of one size it is part of the program: that is faster."""
     model, x = multilayer()

@@ -18,7 +18,7 @@ from tests.harness.cases import all_cases, samples_of
 from tests.structure.modules import modules
 
 # made outside the families: they carry Python functions or stand for one output of several, so no sample can describe them
-PRIVATE = {"part", "custom", "numpy_function", "py_function", "function", "pull_more", "pull_item"}
+PRIVATE = {"part", "custom", "numpy_function", "py_function", "function", "pull_open", "pull_more", "pull_item"}
 NATIVE = "gradtape.backends.llvm."  # ops that backend makes for itself while it plans, never seen by a program
 
 # ops whose batch rule runs a Python loop, none of them differentiable

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import islice
 from typing import Any
 
@@ -13,7 +14,7 @@ from gradtape.core.strings import Text
 from gradtape.core.typing import Array
 from gradtape.data.elements import DatasetSpec, ElementStructure, Leaves, mapped, row_spec, rows_spec
 from gradtape.data.sources import Listed, TextRowsStream
-from gradtape.data.streams import UNKNOWN, Stage, Step, StepStream, Stream
+from gradtape.data.streams import UNKNOWN, Stage, Step, StepStream, Stream, rows_in
 from gradtape.errors import InvalidArgumentError
 from gradtape.ir.types import TensorSpec
 
@@ -27,8 +28,11 @@ class BatchStream(StepStream):
 
     def __next__(self) -> Leaves:
         block = self.source.block(self.size)
-        if self.drop and len(block[0]) < self.size:
-            raise StopIteration
+        if rows_in(block) < self.size:
+            with suppress(StopIteration):  # the end of the source; or else its failure, which is that of the batch
+                self.source.block(1)
+            if self.drop:
+                raise StopIteration
         return block
 
 
@@ -47,6 +51,10 @@ class Batched(Step):
 
     def open(self) -> Stream:
         return BatchStream(self.source.open(), self.size, self.drop)
+
+    def remainder(self) -> int:
+        size = self.source.cardinality()
+        return size % self.size if size > self.size and not self.drop else 0
 
     def cardinality(self) -> int:
         size = self.source.cardinality()

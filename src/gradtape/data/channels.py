@@ -1,7 +1,7 @@
 """Work on other threads: a bounded channel that a thread fills, and elements mapped by several workers.
 
 A thread holds the channel and what it reads, never the stream that a user holds: when that one ends, fails, is closed or is
-forgotten, the channel is closed and the thread ends. At most `size` elements wait in a channel.
+forgotten, the channel is closed and the thread ends. At most `size` elements wait in a channel, or two blocks of small ones.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from itertools import islice
 from typing import Any
 
 from gradtape.data.elements import Leaves
-from gradtape.data.streams import Step, StepStream, Stream
+from gradtape.data.sources import BlocksStream
+from gradtape.data.streams import Pace, Step, StepStream, Stream, joined_rows, rows_in
 
 AUTOTUNE = -1
 # with AUTOTUNE: the bytes of a small element, and how many wait at most of small and of large ones
@@ -28,14 +29,16 @@ _SMALL, _MANY, _FEW = 1 << 16, 128, 8
 class Channel:
     """Elements from one thread to another, in order; ends or fails once, after the elements before."""
 
-    def __init__(self, size: int) -> None:
-        self.size = size
+    def __init__(self, size: int, blocks: bool) -> None:
+        self.size, self.blocks = size, blocks
         self.items: deque[Leaves] = deque()
         self.changed = threading.Condition()
         self.closed = False
         self.failure: BaseException | None = None  # StopIteration at the end
 
     def limit(self, element: Leaves) -> int:
+        if self.blocks:
+            return max(2, (_MANY if self.size == AUTOTUNE else self.size) // rows_in(element))
         if self.size != AUTOTUNE:
             return self.size
         return _MANY if sum(getattr(leaf, "nbytes", 0) for leaf in element) < _SMALL else _FEW
@@ -81,34 +84,44 @@ class Channel:
             self.changed.notify_all()
 
 
-def _fill(channel: Channel, open_stream: Callable[[], Stream]) -> None:
+def _fill(channel: Channel, open_stream: Callable[[], Stream], most: int) -> None:
+    pace = Pace(most)
     try:
         stream = open_stream()
         try:
-            for element in stream:
+            while True:
+                start = time.perf_counter()
+                element = stream.block(pace.count) if channel.blocks else next(stream)
+                pace.took(time.perf_counter() - start)
                 if not channel.put(element):
                     return
-            channel.end(StopIteration())
         finally:
             stream.close()
     except BaseException as error:  # in a thread nobody looks at: raised by whoever takes the next element
         channel.end(error)
 
 
-class PrefetchStream(Stream):
-    """Elements that a thread of its own reads ahead."""
+class PrefetchStream(BlocksStream):
+    """Elements that a thread of its own reads ahead; in blocks of at most so many, where nobody can see it."""
 
-    def __init__(self, open_stream: Callable[[], Stream], size: int) -> None:
-        self.channel = Channel(size)
+    def __init__(self, open_stream: Callable[[], Stream], size: int, most: int) -> None:
+        super().__init__()
+        self.channel = Channel(size, most > 1)
         # The thread has the channel and not the stream: a stream that is forgotten is collected, which closes the channel.
         self.close_channel = weakref.finalize(self, self.channel.close)
         self.thread = threading.Thread(
-            target=_fill, args=(self.channel, open_stream), name="gradtape-data-prefetch", daemon=True
+            target=_fill, args=(self.channel, open_stream, most), name="gradtape-data-prefetch", daemon=True
         )
         self.thread.start()
 
     def __next__(self) -> Leaves:
-        return self.channel.take()
+        return super().__next__() if self.channel.blocks else self.channel.take()
+
+    def block(self, count: int) -> Leaves:
+        return super().block(count) if self.channel.blocks else Stream.block(self, count)
+
+    def refill(self, count: int) -> None:
+        self.let(self.channel.take())
 
     def close(self) -> None:
         self.close_channel()
@@ -117,12 +130,14 @@ class PrefetchStream(Stream):
 class Prefetched(Step):
     """As its source, read ahead by a thread."""
 
+    rearranges = True
+
     def __init__(self, source: Any, size: int) -> None:
         super().__init__(source)
         self.size = size
 
     def open(self) -> Stream:
-        return self.source.open() if self.size == 0 else PrefetchStream(self.source.open, self.size)
+        return self.source.open() if self.size == 0 else PrefetchStream(self.source.open, self.size, self.in_a_block())
 
 
 # -- several workers ---------------------------------------------------------------------------------------------------
@@ -158,7 +173,7 @@ def _work(tasks: queue.SimpleQueue[Any]) -> None:
         del item, task, run, args  # a waiting thread holds nothing
 
 
-_LEAST, _LONGEST = 2e-4, 64  # seconds a task should take to be worth a switch of threads; elements in a task at most
+_LONGEST = 64  # elements in a task at most
 
 
 class ParallelStream(StepStream):
@@ -168,31 +183,41 @@ class ParallelStream(StepStream):
     whoever reads this stream, so it needs no lock.
     """
 
-    def __init__(self, source: Stream, function: Callable[[int, Leaves], Leaves], workers: int, in_order: bool) -> None:
+    def __init__(
+        self, source: Stream, function: Callable[[int, Leaves], Leaves], of_block: Callable[[Leaves], Leaves | None] | None,
+        most: int, workers: int, in_order: bool,
+    ) -> None:  # fmt: skip
         super().__init__(source)
-        self.function, self.workers, self.in_order = function, workers, in_order
+        self.function, self.of_block, self.workers, self.in_order = function, of_block, workers, in_order
         self.pool = Workers(workers)
         self.stop = weakref.finalize(self, self.pool.close)
         self.tasks: deque[Future[Any]] = deque()
         self.done: deque[Any] = deque()
-        self.chunk, self.number, self.ended = 1, 0, False
+        self.pace = Pace(_LONGEST if of_block is None else most)
+        self.number, self.ended = 0, False
 
     def _submit(self) -> None:
         # one task more than workers: whoever is done finds the next one waiting while the reader is busy
+        chunk = self.pace.count
         while not self.ended and len(self.tasks) < self.workers + 1:
             try:
-                elements = list(islice(self.source, self.chunk))
+                elements = self._elements(chunk)
             except BaseException as error:  # its turn comes after the elements that are on their way
                 self.ended = True
                 failed: Future[Any] = Future()
                 failed.set_result(([], error, 0.0))
                 self.tasks.append(failed)
                 return
-            if len(elements) < self.chunk:
-                self.ended = True
             if elements:
-                self.tasks.append(self.pool.submit(_task, self.function, self.number, elements))
+                self.tasks.append(self.pool.submit(_task, self.function, self.of_block, self.number, elements))
                 self.number += len(elements)
+
+    def _elements(self, count: int) -> list[Leaves]:
+        if self.of_block is not None:
+            return list(zip(*self.source.block(count), strict=True))
+        elements = list(islice(self.source, count))
+        self.ended = len(elements) < count
+        return elements
 
     def __next__(self) -> Leaves:
         while not self.done:
@@ -204,12 +229,8 @@ class ParallelStream(StepStream):
             self.done.extend(results)
             if error is not None:
                 self.done.append(error)
-            # Doubled and halved by what tasks really take: neither switches of threads nor a long wait for the last task are to
-            # prevail.
-            elif seconds < _LEAST and self.chunk < _LONGEST:
-                self.chunk *= 2
-            elif seconds > 4 * _LEAST and self.chunk > 1:
-                self.chunk //= 2
+            else:
+                self.pace.took(seconds)
         element = self.done.popleft()
         if isinstance(element, BaseException):
             self.close()
@@ -232,11 +253,17 @@ class ParallelStream(StepStream):
         super().close()
 
 
-def _task(function: Callable[[int, Leaves], Leaves], number: int, elements: list[Leaves]) -> tuple[list[Leaves], Any, float]:
+def _task(
+    function: Callable[[int, Leaves], Leaves], of_block: Callable[[Leaves], Leaves | None] | None, number: int,
+    elements: list[Leaves],
+) -> tuple[list[Leaves], Any, float]:  # fmt: skip
     """(results, what stopped it, seconds)."""
     results: list[Leaves] = []
     started = time.perf_counter()
     try:
+        block = of_block(joined_rows(elements)) if of_block is not None else None
+        if block is not None:
+            return list(zip(*block, strict=True)), None, time.perf_counter() - started
         for i, element in enumerate(elements, number):
             results.append(function(i, element))
     except BaseException as error:  # raised by whoever takes that element, after those before it

@@ -8,16 +8,21 @@ depends on the seed and on the number of the element, not on threads.
 from __future__ import annotations
 
 import contextvars
+import functools
 import inspect
+import time
 from collections.abc import Callable
 from typing import Any
+
+import numpy as np
 
 from gradtape.core.dispatch import convert
 from gradtape.core.tensor import box
 from gradtape.data.channels import ParallelStream
-from gradtape.data.elements import DatasetSpec, ElementStructure, Leaves, bare, flat_values, mapped, spec_of
+from gradtape.data.elements import DatasetSpec, ElementStructure, Leaves, bare, flat_values, mapped, rows_spec, spec_of
 from gradtape.data.shuffling import Seeds
-from gradtape.data.streams import UNKNOWN, Stage, Step, StepStream, Stream
+from gradtape.data.sources import BlocksStream, RowsStream
+from gradtape.data.streams import UNKNOWN, Pace, Stage, Step, StepStream, Stream, rows_in
 from gradtape.errors import InvalidArgumentError
 from gradtape.functions.autograph.calling import conv
 from gradtape.functions.function import function
@@ -25,6 +30,7 @@ from gradtape.ir.types import TensorSpec
 from gradtape.ir.walk import program
 from gradtape.ops.random_state import ELEMENT, RandomState, stream_word
 from gradtape.ops.staged import DRAW_KEY
+from gradtape.tape.control_flow import map_fn
 
 Wrap = Callable[[Any], Any]  # makes a dataset of a stage
 
@@ -48,7 +54,7 @@ class ElementFunction:
         specs = self.structure.specs
         self.traced = not any(isinstance(spec, DatasetSpec) for spec in specs)
         self.call = user
-        self.random = False
+        self.random = self.unseen = False
         self.result: ElementStructure | None = None
         if self.traced:
             self._trace(all(spec.shape.rank is not None for spec in specs))
@@ -83,6 +89,40 @@ class ElementFunction:
         # asked of the program once: a function that draws nothing is spared a random state for each element
         self.random = any(operation.op is DRAW_KEY for operation in program(concrete.program.block))
         self.result = ElementStructure(mapped(_result_spec, concrete.structured_outputs))
+        traced = concrete.program
+        # whoever runs it before its time sees nothing of it: it reads only what guards check, and changes nothing
+        self.unseen = not (traced.has_effects() or traced.captures or traced.actions or traced.guards.unguarded)
+        self.guard = traced.guards.check
+
+    def unchanged(self) -> bool:
+        """Whether what the function reads of Python is as it was: else results from before are not those of now."""
+        self.unseen = self.unseen and (self.guard is None or self.guard())
+        return self.unseen
+
+    @functools.cached_property
+    def of_blocks(self) -> Callable[..., Any]:
+        """The function of many elements at once: a loop of one program, which calls the program of an element."""
+        assert self.result is not None
+        signature = [rows_spec(spec, None) for spec in self.structure.specs]
+        outputs = self.result.template
+
+        def of_element(leaves: Leaves) -> Any:
+            element = self.structure.pack(leaves)
+            return self.call(*element) if self.structure.is_tuple else self.call(element)
+
+        return function(lambda *leaves: map_fn(of_element, leaves, fn_output_signature=outputs), input_signature=signature)
+
+    def results_of(self, block: Leaves) -> Leaves | None:
+        """The results for a block of elements; None if one of them has something to tell: each by itself tells it."""
+
+        def run() -> Any:
+            with np.errstate(all="raise", under="ignore"):
+                return self.of_blocks(*block)
+
+        try:
+            return tuple([bare(leaf) for leaf in flat_values(contextvars.Context().run(run))])
+        except Exception:  # raised anew, at its element, by the call for that alone
+            return None
 
     def where(self) -> str:
         return described(self.who, self.user)
@@ -149,26 +189,95 @@ def first_structure(stage: Stage, results: Callable[[int, Leaves], Any], who: st
     raise InvalidArgumentError(f"{who}: the type of the results is not known: there is no element to try the function on")
 
 
-class MappedStream(StepStream):
-    """A function of each element, in the thread of the reader."""
+class FunctionStream(BlocksStream):
+    """A function of each element, in the thread of the reader: its results, or with `chooses` the elements it holds for.
 
-    def __init__(self, source: Stream, function: Callable[[int, Leaves], Leaves]) -> None:
-        super().__init__(source)
-        self.function, self.number = function, 0
+    Where nobody can see it, it is computed for blocks of elements. If what the function reads has changed before all results
+    of a block are taken, or an element of the block fails, it is computed one by one from there.
+    """
+
+    def __init__(self, source: Stream, stage: FunctionStep) -> None:
+        super().__init__()
+        self.source, self.function, self.chooses = source, stage.function, stage.chooses
+        self.run = self.function.runner() if self.chooses else self.function.results()
+        self.number = 0  # of the element that the source gives next
+        self.pace = Pace(stage.in_a_block()) if stage.has_blocks() else None
+        self.given = RowsStream((), 0)  # elements of which the current block was computed, up to its place
+        self.places = np.zeros(0, np.int64)  # of the rows of the current block in it
 
     def __next__(self) -> Leaves:
-        element = next(self.source)
-        number = self.number
-        self.number = number + 1
-        return self.function(number, element)
+        if self.pace is not None and not self.function.unchanged():
+            # what has not been taken yet is not what the function gives now
+            self._give_back(int(self.places[self.place - 1]) + 1 if self.place else 0)
+            self.place, self.pace = self.count, None
+        return self._one() if self.pace is None else super().__next__()
+
+    def _one(self) -> Leaves:
+        while True:
+            element = next(self.given if self.given.place < self.given.count else self.source)
+            number, self.number = self.number, self.number + 1
+            result = self.run(number, element)
+            if not self.chooses or result:
+                return element if self.chooses else result
+
+    def _give_back(self, place: int) -> None:
+        self.number -= self.given.count - place
+        self.given.place = place
+
+    def block(self, count: int) -> Leaves:
+        return Stream.block(self, count) if self.pace is None else super().block(count)
+
+    def refill(self, count: int) -> None:
+        self.let(self._computed())
+        while not self.count:
+            self.let(self._computed())
+
+    def _computed(self) -> Leaves:
+        if self.pace is None or self.given.place < self.given.count or not self.function.unchanged():
+            return tuple([leaf[None] for leaf in self._one()])
+        block = self.source.block(self.pace.count)
+        start, count = time.perf_counter(), rows_in(block)
+        self.given, self.number = RowsStream(block, count), self.number + count
+        results = self.function.results_of(block)
+        self.pace.took(time.perf_counter() - start)
+        if results is None:
+            self._give_back(0)
+            return self._computed()
+        self.given.place = count
+        self.places = np.flatnonzero(results[0]) if self.chooses else np.arange(count)
+        return tuple([leaf[self.places] for leaf in block]) if self.chooses else results
+
+    def close(self) -> None:
+        self.source.close()
 
 
-class MapStage(Step):
+class FunctionStep(Step):
+    """A function of each element."""
+
+    chooses = False
+
+    def __init__(self, source: Stage, function: ElementFunction) -> None:
+        super().__init__(source)
+        self.function = function
+
+    def unseen(self) -> bool:
+        return self.function.unseen and self.source.unseen()
+
+    def has_blocks(self) -> bool:
+        """Whether the function is computed for blocks of elements. This follows from the pipeline alone, as a loop over a block
+        may round otherwise than a call for each element."""
+        return self.in_a_block() > 1 and self.source.in_a_block() > 1 and self.has_many()
+
+    def open(self) -> Stream:
+        return FunctionStream(self.source.open(), self)
+
+
+class MapStage(FunctionStep):
     """The results of a function of each element."""
 
     def __init__(self, source: Stage, function: ElementFunction, workers: int, in_order: bool) -> None:
-        super().__init__(source)
-        self.function, self.workers, self.in_order = function, workers, in_order
+        super().__init__(source, function)
+        self.workers, self.in_order = workers, in_order
 
     def element_structure(self) -> ElementStructure:
         if self.function.result is not None:
@@ -177,43 +286,28 @@ class MapStage(Step):
         return ElementStructure(mapped(lambda leaf: spec_of(bare(leaf)), example))
 
     def open(self) -> Stream:
-        results = self.function.results()
-        source = self.source.open()
         if not self.workers:
-            return MappedStream(source, results)
-        return ParallelStream(source, results, self.workers, self.in_order)
+            return super().open()
+        of_block = self.function.results_of if self.has_blocks() else None
+        most, results = self.in_a_block(), self.function.results()
+        return ParallelStream(self.source.open(), results, of_block, most, self.workers, self.in_order)
 
 
-class FilteredStream(StepStream):
-    """The elements that a predicate holds for."""
-
-    def __init__(self, source: Stream, predicate: Callable[[int, Leaves], Any]) -> None:
-        super().__init__(source)
-        self.predicate, self.number = predicate, 0
-
-    def __next__(self) -> Leaves:
-        for element in self.source:
-            number = self.number
-            self.number = number + 1
-            if self.predicate(number, element):
-                return element
-        raise StopIteration
-
-
-class Filtered(Step):
+class Filtered(FunctionStep):
     """The elements that a predicate holds for; `until` ends at the first that it does not hold for."""
 
+    chooses = True
+
     def __init__(self, source: Stage, predicate: ElementFunction, until: bool = False) -> None:
-        super().__init__(source)
-        self.predicate, self.until = predicate, until
+        super().__init__(source, predicate)
+        self.until = until
         if predicate.result is not None:
             spec = predicate.result.specs[0]
             if len(predicate.result.specs) != 1 or spec.dtype.name != "bool" or spec.shape.rank:
                 raise ValueError(f"{predicate.where()}: the predicate must give one bool, it gives {predicate.result.template}")
 
     def open(self) -> Stream:
-        stream = FilteredStream(self.source.open(), self.predicate.runner())
-        return WhileStream(stream) if self.until else stream
+        return WhileStream(self.source.open(), self.function.runner()) if self.until else super().open()
 
     def cardinality(self) -> int:
         return 0 if self.source.cardinality() == 0 else UNKNOWN
@@ -222,15 +316,16 @@ class Filtered(Step):
 class WhileStream(StepStream):
     """The elements before the first that the predicate does not hold for."""
 
-    source: FilteredStream
+    def __init__(self, source: Stream, predicate: Callable[[int, Leaves], Any]) -> None:
+        super().__init__(source)
+        self.predicate, self.number = predicate, 0
 
     def __next__(self) -> Leaves:
-        inner = self.source
-        element = next(inner.source)
-        if not inner.predicate(inner.number, element):
+        element = next(self.source)
+        if not self.predicate(self.number, element):
             self.close()
             raise StopIteration
-        inner.number += 1
+        self.number += 1
         return element
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from gradtape.core.typing import Array
 from gradtape.data.elements import ElementStructure, Leaves, common
 from gradtape.data.sources import ListedStream
-from gradtape.data.streams import INFINITE, UNKNOWN, Stage, Step, StepStream, Stream, joined_blocks
+from gradtape.data.streams import INFINITE, UNKNOWN, Stage, Step, StepStream, Stream, joined_blocks, rows_in
 from gradtape.errors import FailedPreconditionError
 from gradtape.ir.types import TensorSpec
 
@@ -140,35 +140,23 @@ class RepeatedStream(Stream):
             self.current.close()
             self.current = None
 
-    def __next__(self) -> Leaves:
+    def _of_passes(self, take: Callable[[Stream], Leaves]) -> Leaves:
         while True:
             try:
-                element = next(self._opened())
+                leaves = take(self._opened())
                 self.some = True
-                return element
+                return leaves
             except StopIteration:
                 if self.current is None:
                     raise
                 self._ended()
 
+    def __next__(self) -> Leaves:
+        return self._of_passes(next)
+
     def block(self, count: int) -> Leaves:
         # A block may span passes: the last one of a pass is short, and `batch` after `repeat` goes across the seam.
-        blocks: list[Leaves] = []
-        while count:
-            try:
-                source = self._opened()
-            except StopIteration:
-                if blocks:
-                    break
-                raise
-            try:
-                blocks.append(source.block(count))
-            except StopIteration:
-                self._ended()
-                continue
-            self.some = True
-            count -= len(blocks[-1][0])
-        return joined_blocks(blocks)
+        return joined_blocks(self.collected(count, lambda count: self._of_passes(lambda source: source.block(count)), rows_in))
 
     def close(self) -> None:
         self.left = 0
@@ -380,6 +368,8 @@ class CachingStream(StepStream):
 
 class Cached(Step):
     """Elements kept in memory after the first whole pass. A pass that is left early keeps nothing."""
+
+    rearranges = True
 
     def __init__(self, source: Stage) -> None:
         super().__init__(source)

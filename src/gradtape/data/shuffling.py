@@ -15,6 +15,7 @@ import numpy as np
 
 from gradtape.core.typing import Array
 from gradtape.data.elements import Leaves
+from gradtape.data.sources import BlocksStream
 from gradtape.data.streams import Stage, Step, StepStream, Stream
 from gradtape.ops.random_state import STATE, stream_word
 
@@ -118,24 +119,15 @@ def _order(count: int, size: int, generator: np.random.Generator) -> Iterator[Ar
     yield generator.permutation(np.array(buffer, np.int64))
 
 
-class GatheredShuffleStream(Stream):
+class GatheredShuffleStream(BlocksStream):
     """Rows in random order."""
 
     def __init__(self, stage: Stage, order: Iterator[Array]) -> None:
+        super().__init__()
         self.stage, self.order = stage, order
         self.piece = np.zeros(0, np.int64)
-        self.rows: list[Leaves] = []  # gathered ahead, where elements are asked for one by one
 
-    def __next__(self) -> Leaves:
-        if not self.rows:
-            block = self.block(256)
-            self.rows = list(zip(*block, strict=True))
-            self.rows.reverse()
-        return self.rows.pop()
-
-    def block(self, count: int) -> Leaves:
-        if self.rows:  # some were gathered one by one: go on so
-            return super().block(count)
+    def refill(self, count: int) -> None:
         while len(self.piece) < count:
             more = next(self.order, None)
             if more is None:
@@ -144,7 +136,7 @@ class GatheredShuffleStream(Stream):
         if not len(self.piece):
             raise StopIteration
         places, self.piece = self.piece[:count], self.piece[count:]
-        return self.stage.gather(places)
+        self.let(self.stage.gather(places))
 
 
 class Shuffled(Step):

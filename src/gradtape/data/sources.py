@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -11,10 +12,12 @@ from gradtape.core.strings import Text
 from gradtape.core.tensor import Tensor
 from gradtape.core.typing import Array
 from gradtape.data.elements import ElementStructure, Leaves, bare, flat_values, given, mapped, named_leaves, row_spec
-from gradtape.data.streams import INFINITE, UNKNOWN, Stage, Stream
+from gradtape.data.streams import INFINITE, UNKNOWN, Stage, Stream, joined_blocks, rows_in
 from gradtape.errors import InvalidArgumentError
 from gradtape.ir.types import TensorSpec
 from gradtape.tree import Structure
+
+_AHEAD = 256  # rows of a block, where elements are asked for one by one
 
 
 class RowsStream(Stream):
@@ -37,6 +40,33 @@ class RowsStream(Stream):
         self.place = stop
         # (views: a batch of rows that follow each other copies nothing)
         return tuple([array[start:stop] for array in self.arrays])
+
+
+class BlocksStream(RowsStream):
+    """The rows of blocks, which `refill` puts in their place one after the other."""
+
+    def __init__(self) -> None:
+        super().__init__((), 0)
+
+    def refill(self, count: int) -> None:
+        """The next block, of `count` rows if that can be; StopIteration at the end."""
+        raise NotImplementedError
+
+    def __next__(self) -> Leaves:
+        if self.place >= self.count:
+            self.refill(_AHEAD)
+        return super().__next__()
+
+    def let(self, block: Leaves) -> None:
+        self.arrays, self.count, self.place = block, rows_in(block), 0
+
+    def block(self, count: int) -> Leaves:
+        return joined_blocks(self.collected(count, self._piece, rows_in))
+
+    def _piece(self, count: int) -> Leaves:
+        if self.place >= self.count:
+            self.refill(count)
+        return super().block(count)
 
 
 class TextRowsStream(RowsStream):
@@ -209,14 +239,21 @@ class GeneratedStream(Stream):
 
     def __init__(self, items: Iterator[Any], structure: ElementStructure) -> None:
         self.items, self.structure, self.count = items, structure, 0
+        template = structure.template
+        self.flat = type(template) is tuple and all(map(operator.is_, template, structure.specs))
 
     def __next__(self) -> Leaves:
         item = next(self.items)
-        who = f"Dataset.from_generator: element {self.count}"
         self.count += 1
-        template, specs = self.structure.template, self.structure.specs
-        values = [item] if len(specs) == 1 and specs[0] is template else list(_like(template, item, who))
-        return tuple([_fitted(value, spec, who) for value, spec in zip(values, specs, strict=True)])
+        template: Any = self.structure.template
+        specs = self.structure.specs
+        if specs[0] is template:
+            return (_fitted(item, template, self),)
+        values = item if type(item) is tuple and len(item) == len(specs) and self.flat else list(_like(template, item, self))
+        return tuple([_fitted(value, spec, self) for value, spec in zip(values, specs, strict=True)])
+
+    def __str__(self) -> str:  # for messages: what is wrong with the element at hand
+        return f"Dataset.from_generator: element {self.count - 1}"
 
     def close(self) -> None:
         close = getattr(self.items, "close", None)
@@ -224,7 +261,7 @@ class GeneratedStream(Stream):
             close()
 
 
-def _like(template: Any, item: Any, who: str) -> Iterator[Any]:
+def _like(template: Any, item: Any, who: object) -> Iterator[Any]:
     """The leaves of an item; a generator may give a list where a tuple is declared."""
     if not isinstance(template, (tuple, dict)):
         yield item
@@ -241,15 +278,18 @@ def _like(template: Any, item: Any, who: str) -> Iterator[Any]:
         yield from _like(part, value, who)
 
 
-def _fitted(value: Any, spec: TensorSpec, who: str) -> Any:
+def _fitted(value: Any, spec: TensorSpec, who: object) -> Any:
     """A value as an array of the declared dtype and shape."""
+    kind = type(value)
+    if (kind is np.ndarray or kind in _SCALARS) and value.dtype == spec.dtype.dtype and tuple.__eq__(spec.shape, value.shape):
+        # copied if it is the generator's own array, which it may write to before the element is read
+        return value.copy() if kind is np.ndarray else value
     if isinstance(value, Tensor):
         leaf = bare(value)
     else:
         try:
             leaf = np.asarray(value) if spec.dtype.name != "string" else bare(value)
             if leaf.dtype.kind not in "OSU":
-                # copied if it is the generator's own array, which it may write to before the element is read
                 cast = leaf.astype(spec.dtype.dtype, copy=leaf is value or leaf.base is not None)
                 if leaf.dtype.kind in "fc" and spec.dtype.is_integer:
                     raise TypeError(f"{leaf.dtype} would lose its fraction")
@@ -263,6 +303,9 @@ def _fitted(value: Any, spec: TensorSpec, who: str) -> Any:
     if not spec.shape.is_compatible_with(leaf.shape):
         raise InvalidArgumentError(f"{who} has shape {leaf.shape} where shape {spec.shape} was declared")
     return leaf
+
+
+_SCALARS = frozenset(np.dtype(code).type for code in "?bhilqBHILQefdFD")
 
 
 class Generated(Stage):

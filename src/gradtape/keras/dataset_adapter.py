@@ -43,11 +43,11 @@ class DatasetAdapter(DataAdapter):
 
     @property
     def has_partial_batch(self) -> bool | None:
-        return None
+        return self.partial_batch_size is not None
 
     @property
     def partial_batch_size(self) -> int | None:
-        return None
+        return self.dataset._stage.remainder() or None
 
 
 def adapted(x: Any, y: Any, sample_weight: Any, class_weight: Any) -> Any:

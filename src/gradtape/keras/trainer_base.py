@@ -7,7 +7,9 @@ The loops over epochs and batches, callbacks and logs follow Keras's documentati
 from __future__ import annotations
 
 import contextlib
+import functools
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -31,6 +33,7 @@ from gradtape.keras.dataset_adapter import adapted
 from gradtape.keras.installation import keras_version
 from gradtape.tape.gradient_tape import GradientTape
 
+_LONG = 5000  # steps with as many examples, whose time is worth another compilation
 # Keras computes these layers by TensorFlow's operations, on values: no program can hold them
 _BY_TENSORFLOW = frozenset({"IndexLookup", "Hashing", "HashedCrossing", "TextVectorization"})
 
@@ -104,13 +107,18 @@ class GradtapeTrainer(base_trainer.Trainer):
             return on_tensors
         compiled = function(on_tensors, reduce_retracing=True)
         told = {0}  # sizes of last batches that the step knows of
+        # One program for any number of rows is compiled once, and up to a tenth slower than one for the number at hand (more in
+        # tiny models): a long training has both. By the number of steps, so that a training can be repeated to the bit.
+        exact, steps = functools.cache(lambda: function(on_tensors)), Counter[int]()
 
         def on_batch(data: Any) -> Any:
             fed = tree.map_structure(_fed, data)
             if self._last_size not in told:
                 told.add(self._last_size)
                 compiled.expect(tree.map_structure(lambda part: _of_size(part, self._last_size), fed))
-            return compiled(fed)
+            rows = _rows(fed) if len(told) > 1 else 0
+            steps[rows] += 1
+            return exact()(fed) if rows and steps[rows] > _LONG else compiled(fed)
 
         return on_batch
 
@@ -371,6 +379,11 @@ class _no_training:  # noqa: N801  (reads as a sentence)
 def _fed(part: Any) -> Any:
     """A batch's array as the compiled step takes it: with the dtype that the model will see."""
     return part if part is None or isinstance(part, Tensor) else convert_to_tensor(part)
+
+
+def _rows(batch: Any) -> int:
+    """How many examples a batch has."""
+    return next((part.shape[0] for part in tree.flatten(batch) if part is not None and part.ndim), 0)
 
 
 def _of_size(part: Any, rows: int) -> Any:

@@ -106,9 +106,14 @@ def _pulled(*xs: Any, func: Callable[..., Any], dtypes: tuple[Any, ...]) -> Any:
     return func(*xs)
 
 
-# A loop over what Python gives item by item. The first operand is the address of words: the number of the current item in the
+# A loop over what Python gives item by item. `pull_open` gives the address of words: the number of the current item in the
 # block of items at hand, how many that block has, and for each leaf of an item the address of its rows. Machine code goes
-# through a block by itself and asks `func` where it ends.
+# through a block by itself and asks `func` where it ends. The number that `pull_open` gives is an object that owns words and
+# rows; machine code, which has the bare number, leaves the object to its call.
+PULL_OPEN = Op(
+    "pull_open", "nondiff", ("*xs",), _pulled, _numpy_spec, batch=batching.looped, outputs=0, effect=True,
+    reason="it begins a pass through items that come from outside of the tape",
+)  # fmt: skip
 PULL_MORE = Op(
     "pull_more", "nondiff", ("*xs",), _pulled, _numpy_spec, batch=batching.looped, outputs=0, effect=True,
     reason="it says whether there is another item",

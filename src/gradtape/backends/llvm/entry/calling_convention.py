@@ -23,6 +23,7 @@ import numpy as np
 from gradtape.backends.llvm.entry.trampoline import (
     ANY,
     HEARING,
+    decref,
     gt_abandon,
     gt_answer,
     gt_failed,
@@ -38,7 +39,7 @@ from gradtape.backends.llvm.entry.trampoline import (
     incref,
 )  # fmt: skip
 from gradtape.backends.llvm.runtime import allocator, machine, symbols as outside
-from gradtape.backends.llvm.runtime.allocator import CALLS, FIRST, TABLE
+from gradtape.backends.llvm.runtime.allocator import CALLS, FIRST, OWNED, TABLE
 from gradtape.backends.llvm.writing.algebra import I8, I32, I64, Flag, Whole
 from gradtape.backends.llvm.writing.builder import PTR, VOID, Builder, Number, Pointer, define
 from gradtape.backends.llvm.writing.element_types import bytes_of
@@ -87,8 +88,10 @@ class Return:
         return 1 if self.shape is not None else 1 + self.rank
 
 
-def write_entry(module: ModuleText, params: Sequence[Spec], returns: Sequence[Return], frame: int, long: bool) -> None:
-    """The code of `gt_entry`, which calls `main`."""
+def write_entry(
+    module: ModuleText, params: Sequence[Spec], returns: Sequence[Return], frame: int, long: bool, owns: bool
+) -> None:
+    """The code of `gt_entry`, which calls `main`; `owns` says that callbacks leave objects to the call."""
 
     def gt_entry(f: Builder, self: Pointer, args: Pointer, count: Whole) -> Pointer:
         context = f.array(I64, allocator.CONTEXT_WORDS).to(I8)
@@ -97,6 +100,8 @@ def write_entry(module: ModuleText, params: Sequence[Spec], returns: Sequence[Re
         results, number = f.array(PTR, max(1, len(returns))), f.number(len(returns))
         # on the stack: calls may nest and run in several threads
         context[FIRST], context[CALLS], context[TABLE] = f.null(), self, f.null()
+        if owns:
+            context[OWNED] = f.null()
         # so that leaving early can give back just those that were made
         results.fill(0, 8 * len(returns))
 
@@ -123,6 +128,9 @@ def write_entry(module: ModuleText, params: Sequence[Spec], returns: Sequence[Re
         if thread is not None:
             restore_thread(f, thread)
         heard = gt_heard(f, hearing)
+        if owns:
+            with f.if_(~context[OWNED].is_null()):
+                decref(f, context[OWNED])
         if frame:
             gt_give_frame(f, kept, held)
         with f.if_(status.differs(0)):

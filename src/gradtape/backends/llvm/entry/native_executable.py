@@ -36,7 +36,7 @@ from gradtape.backends.llvm.planning.sharing import form
 from gradtape.backends.llvm.planning.values import Array, Lowered, NativeList, Scalar, UnsupportedError
 from gradtape.backends.llvm.planning.writing_out import expanded
 from gradtape.backends.llvm.runtime import machine, symbols as outside
-from gradtape.backends.llvm.runtime.allocator import CALLBACK_FAILED
+from gradtape.backends.llvm.runtime.allocator import CALLBACK_FAILED, OWNED
 from gradtape.backends.llvm.runtime.callbacks import FETCH, SIGNATURE, NumpyCall, run_callback
 from gradtape.backends.llvm.writing import parts
 from gradtape.backends.llvm.writing.element_types import is_native
@@ -49,6 +49,7 @@ from gradtape.ir.graph import Block, Operation, Value
 from gradtape.ir.types import UNKNOWN, ListSpec, TensorSpec
 from gradtape.ir.verify import fits, verify
 from gradtape.ir.walk import blocks, has_effect
+from gradtape.ops.python_calls import PULL_OPEN
 from gradtape.ops.structured import SCAN
 
 LONG = 1 << 14  # elements: a program that computes more lets other threads run meanwhile
@@ -81,11 +82,24 @@ def _calls_of(context: int) -> Calls:
     return calls.value
 
 
+def _leave(context: int, thing: object) -> None:
+    """Leave an object to the call whose context this is: it lives until that has ended, whatever way it does."""
+    place = ctypes.c_void_p.from_address(context + OWNED.offset)
+    if place.value is None:
+        owned: list[object] = []
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(owned))
+        place.value = id(owned)
+    left: Any = ctypes.py_object.from_address(ctypes.addressof(place))
+    left.value.append(thing)
+
+
 def _callback(context: int, number: int, words: Any, done: Any) -> None:
     calls = _calls_of(context)
     call = calls.calls[number]
     try:
-        run_callback(call, words)
+        results = run_callback(call, words)
+        if call.op is PULL_OPEN:
+            _leave(context, results)
     except BaseException as error:  # ctypes would drop it: the entry raises it when the machine code has come back
         calls.errors[threading.get_ident()] = (call.operation, error)
         return
@@ -143,7 +157,8 @@ def written(block: Block) -> WrittenProgram:
     loops, elements = any(n.kind == "loop" for n in program.notes), _elements(block)
     # a short program ends before another thread could begin: keeping the lock is quicker
     long = bool(program.calls) or loops or elements > LONG
-    calling_convention.write_entry(module, [packing.carrier(t, fixed) for t in params], returns, program.frame.size, long)
+    owns = any(call.op is PULL_OPEN for call in program.calls)
+    calling_convention.write_entry(module, [packing.carrier(t, fixed) for t in params], returns, program.frame.size, long, owns)
     source = str(module)
     level = machine.level_of(len(source), elements > HEAVY or (loops and _has_wide_loops(block)))
     takes, gives = [form(t, fixed) for t in params], [form(value.type, fixed) for value in block.results]

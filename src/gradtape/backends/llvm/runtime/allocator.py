@@ -37,6 +37,7 @@ TABLE = Member(16, PTR)  # the released small blocks of each size; null before t
 CHUNK_REST = Member(24, PTR)  # where the newest chunk goes on
 CHUNK_LEFT = Member(32, I64)  # bytes left in it
 NEXT_CHUNK = Member(40, I64)  # bytes of the one after it
+OWNED = Member(48, PTR)  # a list of what callbacks left to the call, which lives as long as it does; or null
 CONTEXT_WORDS = 8
 # the header of a block
 NEWER = Member(0, PTR)

@@ -29,7 +29,7 @@ from gradtape.ir.graph import Operation, Value
 from gradtape.ir.sizes import describes
 from gradtape.ir.types import ListSpec, TensorSpec
 from gradtape.ops.list_values import TensorList
-from gradtape.ops.python_calls import PY_FUNCTION
+from gradtape.ops.python_calls import PULL_MORE, PY_FUNCTION
 from gradtape.passes.inplace import pure_op
 
 # The last argument of each call back is a cell: 0 before it, 1 if all went well. Ctrl-C may end a call back anywhere, even
@@ -264,12 +264,15 @@ def _writer(value: Value, place: int) -> Callable[[Any, Any], None]:
     return write
 
 
-def run_callback(call: NumpyCall, words: Any) -> None:
-    """Run an op's `impl` on native memory. Twins that work in place do not: the result has a room of its own."""
+def run_callback(call: NumpyCall, words: Any) -> Any:
+    """Run an op's `impl` on native memory; what it gives. Twins that work in place do not: the result has a room of its own."""
     operation, op = call.operation, call.op
+    if op is PULL_MORE:
+        return _ask(operation, words)
     inputs = [read(words) for read in call.readers]
-    attrs, sizes = operation.attrs, {name: words[call.after + i] for i, name in enumerate(call.sizes)}
-    if sizes:
+    attrs, sizes = operation.attrs, dict[str, int]()
+    if call.sizes:
+        sizes = {name: words[call.after + i] for i, name in enumerate(call.sizes)}
         attrs = {key: attr if describes(attr) else substitute(attr, sizes) for key, attr in attrs.items()}
     events = [float_flags.test(float_flags.EVENTS)]  # NumPy clears the flags
     try:
@@ -294,6 +297,21 @@ def run_callback(call: NumpyCall, words: Any) -> None:
             words[place + 1 + axis] = size
     if held:
         _HELD[threading.get_ident()] = held
+    return results
+
+
+def _ask(operation: Operation, words: Any) -> None:
+    """`pull_more`, which comes with every turn of a loop: numbers are read and written where they are."""
+    handle, going = ctypes.c_int64.from_address(words[0]).value, ctypes.c_bool.from_address(words[1]).value
+    events = float_flags.test(float_flags.EVENTS)
+    try:
+        (flag,) = operation.attrs["func"](handle, going)
+    except Exception as error:
+        raise located(operation, [handle, going], {}, error) from None
+    float_flags.clear(float_flags.EVENTS)
+    if events:
+        float_flags.note(float_flags.EVENTS)
+    ctypes.c_bool.from_address(words[2]).value = bool(flag)
 
 
 def fetch(number: int, address: int, count: int, done: Any) -> None:
