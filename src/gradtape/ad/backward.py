@@ -19,9 +19,10 @@ from gradtape.ad.binding import BINDINGS, Binding
 from gradtape.ad.straight import Pupil, Wanted, learnable, needed_records
 from gradtape.ad.sweep import SparseRows, Sweep
 from gradtape.core.float_events import unheard
-from gradtape.core.record import TRACING, Record
+from gradtape.core.record import INTERNAL, TRACING, Record
 from gradtape.core.tensor import Tensor
 
+INTERNAL.add(np.errstate.__call__.__code__.co_filename)  # its frame below is no user's
 Step = Callable[[Record], Any]  # something to do with each record on the way
 Settled = Callable[[Record, Any], None]  # told of a wanted version and its cotangent (None: nothing came) when it is complete
 
@@ -79,14 +80,15 @@ def binding(*, boxed: bool = False, careful: bool = False, cut: bool = False) ->
 def all_finite(values: Iterable[Any], exactly: bool = False) -> bool:
     """Whether a sum over each array is finite: one cheap pass; an overflow only costs a second, careful walk. `exactly`
     looks at each element."""
-    for value in values:
-        data = value.values if value.__class__ is SparseRows else innermost(value)
+    for data in values:
+        if data.__class__ is not ndarray:
+            data = data.values if data.__class__ is SparseRows else innermost(data)
         if data.__class__ is ndarray:
             if exactly:
                 data = 0.0 if data.dtype.kind not in "fcV" or np.isfinite(data).all() else np.nan
             elif data.dtype.char in "fdFD" and data.flags.c_contiguous:
-                flat = data.reshape(-1)
-                data = np.dot(flat, flat)  # BLAS: less than half the time of a sum
+                flat = data if data.ndim == 1 else data.reshape(-1)
+                data = flat.dot(flat)  # BLAS: less than half the time of a sum
             else:
                 data = np.add.reduce(data, axis=None) if data.dtype.kind in "fcV" else 0.0  # V: bfloat16
         elif isinstance(data, list):  # of the program, or of rows
@@ -119,6 +121,7 @@ def _plain_walk(
     return answers
 
 
+@np.errstate(all="ignore")  # quicker than a block with it
 def gradients(
     records: Sequence[Record],
     seeds: dict[Record, Any],
@@ -139,14 +142,14 @@ def gradients(
     careful walk is the only one, one masked product per partial. `suspects` gets the answers that nobody has found finite.
     """
     staged = boxed and TRACING.get() is not None
-    with np.errstate(all="ignore"), unheard() if staged else nullcontext():
-        if not staged and not once and (boxed or not complex_values):
-            pulls = binding(boxed=boxed, cut=cut)
-            answers = _plain_walk(records, seeds, wanted, pulls, sparse, not complex_values, visit, settled)
-            if all_finite(answers.values()):
-                return answers
-        pulls = binding(boxed=boxed, careful=True, cut=cut)
+    if not staged and not once and (boxed or not complex_values):
+        pulls = BINDINGS[boxed, False, cut]
+        answers = _plain_walk(records, seeds, wanted, pulls, sparse, not complex_values, visit, settled)
+        if all_finite(answers.values()):
+            return answers
+    pulls = BINDINGS[boxed, True, cut]
+    with unheard() if staged else nullcontext():
         answers = reverse_walk(records, dict(seeds), wanted, pulls, sparse=sparse, visit=visit, settled=settled)
-        if suspects is not None and not staged:
-            suspects.extend(answers.values())
-        return answers
+    if suspects is not None and not staged:
+        suspects.extend(answers.values())
+    return answers

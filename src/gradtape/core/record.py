@@ -66,11 +66,11 @@ class TapeKey:
 
     def became(self, state: str) -> None:
         """The tape does something else from now on. Called before the scope changes: scopes carry the time they began."""
-        CLOCK.now += 1
+        now = CLOCK.now = CLOCK.now + 1
         # (when it is entered first: a tape that was only made cannot be asked for anything)
         if not self.history and self.open:
             CLOCK.open.add(self)
-        self.history.append((CLOCK.now, state))
+        self.history.append((now, state))
 
     def close(self) -> None:
         """The tape is spent, closed or deleted."""
@@ -345,7 +345,6 @@ class RecordList(list[Record]):
     FLOOR = 4_000_000
 
     def __init__(self) -> None:
-        super().__init__()
         self.budget = self._granted = self.FLOOR
         self._sweeping = Lock()
         self.complex = False  # True once a complex value was recorded: rules then conjugate partials
@@ -396,7 +395,7 @@ def forget(records: RecordList, skeleton: bool) -> None:
     for record in reversed(records):
         if record.keys is not keys:  # records share few tuples of keys: ask once per run of the same one
             keys = record.keys
-            shared = any(key.open for key in keys)
+            shared = any([key.open for key in keys])  # noqa: C419  (quicker than a generator)
         if not shared:
             record.saved = ()
             if record.attrs is not None:  # index arrays, and what a custom gradient function captured
@@ -490,13 +489,14 @@ class RecordingScope:
         self.site: AskedAt | None = None
         self.keys = tuple([r.key for r in recorders])
         self.subsets: dict[tuple[TapeKey, ...], tuple[TapeKey, ...]] = {self.keys: self.keys}
-        self.listeners = tuple([r for r in recorders if r.slow or not r.key.holds])
-        plain = bool(recorders) and not self.listeners
+        lists = [r.records for r in recorders if r.key.holds and not r.slow]
+        plain = 0 < len(recorders) == len(lists)
+        self.listeners = () if plain else tuple([r for r in recorders if r.slow or not r.key.holds])
+        self.lists: list[RecordList] = lists if plain else []
         self.fast = self.keys if plain else None
         self.covers: set[Keys] = set()
         self.meets: set[Keys] = set()
         self.passed: set[VariableKey] = set()  # variables that were read and that no recorder watches
-        self.lists: list[RecordList] = [r.records for r in recorders] if plain else []
         self.records: RecordList | None = self.lists[0] if len(self.lists) == 1 else None
 
     def with_recorder(self, recorder: Recorder) -> RecordingScope:
@@ -512,10 +512,10 @@ class RecordingScope:
         return twin, site
 
     def without(self, recorder: Recorder) -> RecordingScope:
-        if recorder not in self.recorders:
-            return self
+        if self.recorders == (recorder,) and not self.level:  # nearly always
+            return NOBODY
         rest = tuple([r for r in self.recorders if r is not recorder])
-        return RecordingScope(rest, self.batches) if rest or self.level else NOBODY
+        return self if len(rest) == len(self.recorders) else RecordingScope(rest, self.batches)
 
     def below(self, level: int) -> RecordingScope:
         """What is outside the batching evaluator of this level: its inner operations run there."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from sys import _getframe
 from typing import Any
 
 import numpy as np
@@ -207,11 +208,9 @@ class Compiled:
         # one run for all orders: its outputs are followed by what derivatives of each order need
         results = levels.run(arrays)
         outs = [box(a) for a in results]
-        attrs = levels.attrs(self, arrays, results)
+        attrs = levels.attrs(self, arrays, results, input_kinds(tensors, known))
         # of lists the whole is kept: the zeros of a list have its length and the shapes of its items
         attrs["lists"] = {i: a for i, a in enumerate(results) if isinstance(a, list)}
-        if HOOKS.kind_of is not None:
-            attrs["kinds"] = input_kinds(tensors, known)
         record_general(scope, FUNCTION, arrays, tuple([t._node for t in tensors]), attrs, tuple(outs))
         return outs[: levels.counts[0]]
 
@@ -298,14 +297,17 @@ def orders(scope: RecordingScope) -> int:
     """How many derivatives, one of the other, the recorders of a scope may be asked for: one each, and a persistent tape may be
     asked again for what it gave."""
     if not scope.orders:
-        scope.orders = len(scope.recorders) + any(getattr(recorder, "_persistent", False) for recorder in scope.recorders)
+        persistent = [recorder for recorder in scope.recorders if getattr(recorder, "_persistent", False)]
+        scope.orders = len(scope.recorders) + bool(persistent)
     return scope.orders
 
 
 def input_kinds(tensors: Sequence[Tensor], known: set[TapeKey]) -> tuple[Any, ...]:
     """Among several ranks: what the inputs are that no tape knows; None for the others, and for what has no past."""
-    nodes, kind_of = [t._node for t in tensors], HOOKS.kind_of
-    return tuple([kind_of(n) if kind_of and n is not None and known.isdisjoint(n.keys) else None for n in nodes])
+    kind_of = HOOKS.kind_of
+    if kind_of is None:
+        return ()
+    return tuple([kind_of(n) if (n := t._node) is not None and known.isdisjoint(n.keys) else None for t in tensors])
 
 
 class Levels:
@@ -313,7 +315,9 @@ class Levels:
     gives what a derivative of order k + 1 needs besides the outputs of level k. The last level is what runs. The program keeps
     its levels, so they do not refer to it: the record of a call does."""
 
-    __slots__ = ("_connected", "_first", "_forward", "_is_complex", "_parts", "_seeded", "_wanted", "again", "counts")
+    __slots__ = (
+        "_connected", "_first", "_forward", "_is_complex", "_known_sizes", "_parts", "_seeded", "_wanted", "again", "counts",
+    )  # fmt: skip
 
     def __init__(self, program: Compiled, wanted: frozenset[int], depth: int) -> None:
         levels = [program]
@@ -322,6 +326,7 @@ class Levels:
             levels.append(levels[-1].halves(wanted, levels[-1].differentiable_outputs)[1])
         self._forward = levels[1:]
         self._wanted = wanted
+        self._known_sizes: tuple[tuple[Any, ...], int] | None = None
         self.counts = [len(level.block.results) for level in levels]
         self.again = None if program._has_effects else levels[-1].run
         self._parts = [{"index": i} for i in range(self.counts[0])]  # attributes of the records of outputs, never changed
@@ -343,34 +348,41 @@ class Levels:
 
     # -- the record ----------------------------------------------------------------------------------------------------
 
-    def attrs(self, program: Compiled, arrays: tuple[Any, ...], results: tuple[Any, ...]) -> dict[str, Any]:
+    def attrs(self, program: Compiled, arrays: tuple[Any, ...], results: tuple[Any, ...], kinds: Any) -> dict[str, Any]:
         """What the record of a call keeps."""
         again = self.again
-        return {
+        attrs = {
             "levels": self, "program": program, "again": again, "inputs": None if again is None else arrays,
             "saved": results[self.counts[0] :],
         }  # fmt: skip
+        if HOOKS.kind_of is not None:
+            attrs["kinds"] = kinds or (None,) * len(arrays)
+        return attrs
 
-    def record(
-        self,
-        scope: RecordingScope,
-        attrs: dict[str, Any],
-        nodes: tuple[Any, ...],
-        unknown: tuple[Any, ...],
-        results: tuple[Any, ...],
-    ) -> list[Tensor]:
-        """The program's outputs, recorded by plain tapes that know all `nodes`: `record_general` for the commonest scope."""
+    def taped(
+        self, program: Compiled, native: Callable[..., Any], scope: RecordingScope, nodes: Sequence[Any],
+        arrays: tuple[Any, ...], unknown: tuple[Any, ...] = (), kinds: tuple[Any, ...] = (),
+    ) -> list[Tensor] | None:  # fmt: skip
+        """The program's outputs, recorded by plain tapes that know all `nodes`: `record_general` for the commonest scope. None
+        where machine code wants other arguments."""
+        results = native(*arrays)
+        if results.__class__ is not tuple:
+            return None
         entry = Record()
         entry.op = FUNCTION
-        entry.nodes = nodes
+        entry.nodes = tuple(nodes)
         entry.saved = ()
-        entry.attrs = attrs
+        entry.attrs = self.attrs(program, arrays, results, kinds)
         keys = entry.keys = scope.keys
         when = entry.when = (scope.when, unknown) if unknown else scope.when
-        frame = user_frame(2)
+        frame: Any = _getframe(3)
+        if frame.f_code is not scope.code:  # often the code that called last, which was found to be the user's
+            frame = user_frame(1)
+            scope.code = frame.f_code
         code = entry.code = frame.f_code
         lasti = entry.lasti = frame.f_lasti
-        entry.shape = tuple([(a.shape, a.dtype) for a in results])
+        shapes, size = self._known_sizes or self._sizes(results)
+        entry.shape = shapes
         outs: list[Tensor] = []
         entries = [entry]
         # residuals have no records of their own: whoever differentiates them makes some (`reparted`)
@@ -390,9 +402,6 @@ class Levels:
             out._data = data
             out._node = part
             outs.append(out)
-        size = 200 * len(entries)
-        for a in results:
-            size += a.nbytes
         for records in scope.lists:
             records.extend(entries)
             records.budget -= size
@@ -402,6 +411,13 @@ class Levels:
             if records.budget < 0:
                 records.sweep()
         return outs
+
+    def _sizes(self, results: tuple[Any, ...]) -> tuple[tuple[Any, ...], int]:
+        """The types of a call's outputs, and about how many bytes its records keep: looked at once, if they are always so."""
+        known = tuple([(a.shape, a.dtype) for a in results]), 200 * (1 + self.counts[0]) + sum([a.nbytes for a in results])
+        if not any(symbols_in(value.type) for value in self._forward[-1].block.results):
+            self._known_sizes = known
+        return known
 
     # -- its derivative ------------------------------------------------------------------------------------------------
 
