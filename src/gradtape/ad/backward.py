@@ -105,23 +105,23 @@ def innermost(value: Any) -> Any:
     return value
 
 
+@np.errstate(all="ignore")  # quicker than a block with it
 def _plain_walk(
     records: Sequence[Record], seeds: dict[Record, Any], wanted: Wanted, pulls: Binding, sparse: bool, real: bool,
     visit: Sequence[Step], settled: Settled | None,
-) -> dict[Record, Any]:  # fmt: skip
-    """The walk; or straight-line code in its place, if it is one that came often enough (`ad/straight.py`)."""
-    if visit or settled is not None or not isinstance(wanted, dict) or not learnable(records):
-        return reverse_walk(records, dict(seeds), wanted, pulls, sparse=sparse, real=real, visit=visit, settled=settled)
-    pupil = Pupil(records, seeds, wanted, pulls, sparse, real)
-    answers = pupil.answers()
+) -> dict[Record, Any] | None:  # fmt: skip
+    """The walk; or straight-line code in its place, if it is one that came often enough (`ad/straight.py`). None where
+    something is not finite."""
+    learns = not visit and settled is None and wanted.__class__ is dict and learnable(records)
+    pupil = Pupil(records, seeds, wanted, pulls, sparse, real) if learns else None  # type: ignore[arg-type]
+    answers = None if pupil is None else pupil.answers()
     if answers is None:
-        answers = reverse_walk(records, dict(seeds), wanted, pulls, sparse=sparse, real=real)
-        if pupil.due():
+        answers = reverse_walk(records, dict(seeds), wanted, pulls, sparse=sparse, real=real, visit=visit, settled=settled)
+        if pupil is not None and pupil.due():
             pupil.learn(*needed_records(records, wanted, pulls))
-    return answers
+    return answers if all_finite(answers.values()) else None
 
 
-@np.errstate(all="ignore")  # quicker than a block with it
 def gradients(
     records: Sequence[Record],
     seeds: dict[Record, Any],
@@ -143,12 +143,11 @@ def gradients(
     """
     staged = boxed and TRACING.get() is not None
     if not staged and not once and (boxed or not complex_values):
-        pulls = BINDINGS[boxed, False, cut]
-        answers = _plain_walk(records, seeds, wanted, pulls, sparse, not complex_values, visit, settled)
-        if all_finite(answers.values()):
-            return answers
+        plain = _plain_walk(records, seeds, wanted, BINDINGS[boxed, False, cut], sparse, not complex_values, visit, settled)
+        if plain is not None:
+            return plain
     pulls = BINDINGS[boxed, True, cut]
-    with unheard() if staged else nullcontext():
+    with np.errstate(all="ignore"), unheard() if staged else nullcontext():
         answers = reverse_walk(records, dict(seeds), wanted, pulls, sparse=sparse, visit=visit, settled=settled)
     if suspects is not None and not staged:
         suspects.extend(answers.values())

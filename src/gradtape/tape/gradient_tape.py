@@ -451,8 +451,9 @@ class GradientTape(JacobianMethods, ToolMethods, Hinting):
         cotangents = self._cotangents(targets, seeds, boxed)
         # Another rank waits for this one in the backward pass of an operation between ranks: its rule runs here with a
         # cotangent of zeros even if this rank's answer does not need it.
-        for record, zero in partners.items():
-            cotangents.setdefault(record, box(zero) if boxed else zero)
+        if partners:
+            for record, zero in partners.items():
+                cotangents.setdefault(record, box(zero) if boxed else zero)
         # what an earlier `gradient` of this tape gave is one pending record: if the target depends on it, that pass is recorded
         # now
         if self._lazy:
@@ -464,7 +465,8 @@ class GradientTape(JacobianMethods, ToolMethods, Hinting):
         # who is reached matters only where an assignment among them is worth a warning
         reached: set[Record] | None = set() if self._crossed and self._through is None else None
         suspects: list[Any] = []
-        answers = self._walk(scope, cotangents, versions, boxed, reached, suspects, {r.nodes[-1] for r in partners}, settled)
+        also = {r.nodes[-1] for r in partners} if partners else set()
+        answers = self._walk(scope, cotangents, versions, boxed, reached, suspects, also, settled)
         if not boxed:
             answers = [like_source(a, s) for a, s in zip(answers, flat, strict=True)]
         self._asked = True
