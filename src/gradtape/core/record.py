@@ -74,9 +74,8 @@ class TapeKey:
 
     def close(self) -> None:
         """The tape is spent, closed or deleted."""
-        if self.open:
-            self.open = False
-            CLOCK.open.discard(self)
+        self.open = False
+        CLOCK.open.discard(self)
 
     def state_at(self, time: int) -> str:
         """What the tape did then: "before" it was entered, or a state of its history."""
@@ -311,26 +310,28 @@ def blended(node: Unwatched) -> list[Unwatched]:
 
 
 def past_of_leaf(node: Record | None) -> tuple[Unwatched, ...]:
-    """What the leaf of a value remembers that was this version before it was watched: of one that closed tapes knew, only its
-    kind among ranks."""
+    """What the leaf of a value remembers of its version before: of one that closed tapes knew, only its kind among ranks."""
     if isinstance(node, Unwatched):
         return (node,)
     kind = None if node is None else kind_of(node)
     return () if kind is None else (kind,)
 
 
-def leaf(keys: tuple[TapeKey, ...], shape: Any, nodes: tuple[Record, ...] = ()) -> Record:
-    """The record of a watched value: it has no operation behind it. `nodes`: its variable, and its past."""
+def leaf(
+    keys: Keys, shape: Any, nodes: Nodes = (), op: Any = None, attrs: Any = None, code: Any = None, lasti: int = 0,
+    when: Any = 0,
+) -> Record:  # fmt: skip
+    """The record of a watched value, with no operation (`nodes`: its variable, its past); or of an `op` that saved nothing."""
     record = Record()
-    record.op = None
+    record.op = op
     record.nodes = nodes
     record.saved = ()
-    record.attrs = None
+    record.attrs = attrs
     record.keys = keys
     record.shape = shape
-    record.code = None
-    record.lasti = 0
-    record.when = CLOCK.now
+    record.code = code
+    record.lasti = lasti
+    record.when = when or CLOCK.now
     return record
 
 
@@ -386,10 +387,8 @@ class RecordList(list[Record]):
 
 
 def forget(records: RecordList, skeleton: bool) -> None:
-    """Drop what the records of a closed tape hold, newest first; `skeleton` keeps what was computed from what.
-
-    Versions that another open tape knows keep everything.
-    """
+    """Drop what the records of a closed tape hold, newest first; `skeleton` keeps what was computed from what. Versions that
+    another open tape knows keep everything."""
     keys: Any = None
     shared = False
     for record in reversed(records):

@@ -26,7 +26,7 @@ from gradtape.ad.sweep import Sweep
 from gradtape.core.dispatch import PART, RUNNERS as RUNNERS, WATCHERS, record_general, reparted, unrecorded
 from gradtape.core.hooks import HOOKS
 from gradtape.core.opdef import Op
-from gradtape.core.record import SCOPE, Record, RecordingScope, TapeKey, user_frame
+from gradtape.core.record import SCOPE, Record, RecordingScope, TapeKey, leaf, user_frame
 from gradtape.core.tensor import Tensor, box
 from gradtape.errors import FailedPreconditionError, OpError, StaticDimensionNeeded
 from gradtape.functions.numerics import CheckedEvaluation, checking
@@ -297,8 +297,7 @@ def orders(scope: RecordingScope) -> int:
     """How many derivatives, one of the other, the recorders of a scope may be asked for: one each, and a persistent tape may be
     asked again for what it gave."""
     if not scope.orders:
-        persistent = [recorder for recorder in scope.recorders if getattr(recorder, "_persistent", False)]
-        scope.orders = len(scope.recorders) + bool(persistent)
+        scope.orders = len(scope.recorders) + any([getattr(r, "_persistent", False) for r in scope.recorders])  # noqa: C419
     return scope.orders
 
 
@@ -315,9 +314,7 @@ class Levels:
     gives what a derivative of order k + 1 needs besides the outputs of level k. The last level is what runs. The program keeps
     its levels, so they do not refer to it: the record of a call does."""
 
-    __slots__ = (
-        "_connected", "_first", "_forward", "_is_complex", "_known_sizes", "_parts", "_seeded", "_wanted", "again", "counts",
-    )  # fmt: skip
+    __slots__ = ("_connected", "_first", "_forward", "_is_complex", "_parts", "_seeded", "_wanted", "again", "counts")
 
     def __init__(self, program: Compiled, wanted: frozenset[int], depth: int) -> None:
         levels = [program]
@@ -326,7 +323,6 @@ class Levels:
             levels.append(levels[-1].halves(wanted, levels[-1].differentiable_outputs)[1])
         self._forward = levels[1:]
         self._wanted = wanted
-        self._known_sizes: tuple[tuple[Any, ...], int] | None = None
         self.counts = [len(level.block.results) for level in levels]
         self.again = None if program._has_effects else levels[-1].run
         self._parts = [{"index": i} for i in range(self.counts[0])]  # attributes of the records of outputs, never changed
@@ -350,9 +346,8 @@ class Levels:
 
     def attrs(self, program: Compiled, arrays: tuple[Any, ...], results: tuple[Any, ...], kinds: Any) -> dict[str, Any]:
         """What the record of a call keeps."""
-        again = self.again
         attrs = {
-            "levels": self, "program": program, "again": again, "inputs": None if again is None else arrays,
+            "levels": self, "program": program, "again": self.again, "inputs": None if self.again is None else arrays,
             "saved": results[self.counts[0] :],
         }  # fmt: skip
         if HOOKS.kind_of is not None:
@@ -368,40 +363,23 @@ class Levels:
         results = native(*arrays)
         if results.__class__ is not tuple:
             return None
-        entry = Record()
-        entry.op = FUNCTION
-        entry.nodes = tuple(nodes)
-        entry.saved = ()
-        entry.attrs = self.attrs(program, arrays, results, kinds)
-        keys = entry.keys = scope.keys
-        when = entry.when = (scope.when, unknown) if unknown else scope.when
         frame: Any = _getframe(3)
         if frame.f_code is not scope.code:  # often the code that called last, which was found to be the user's
             frame = user_frame(1)
             scope.code = frame.f_code
-        code = entry.code = frame.f_code
-        lasti = entry.lasti = frame.f_lasti
-        shapes, size = self._known_sizes or self._sizes(results)
-        entry.shape = shapes
+        site = frame.f_code, frame.f_lasti, (scope.when, unknown) if unknown else scope.when
+        shapes = tuple([(a.shape, a.dtype) for a in results])
+        entries = [leaf(scope.keys, shapes, tuple(nodes), FUNCTION, self.attrs(program, arrays, results, kinds), *site)]
+        owner = (entries[0],)
         outs: list[Tensor] = []
-        entries = [entry]
         # residuals have no records of their own: whoever differentiates them makes some (`reparted`)
         for index, data in zip(self._parts, results, strict=False):
-            part = Record()
-            part.op = PART
-            part.nodes = (entry,)
-            part.saved = ()
-            part.attrs = index
-            part.keys = keys
-            part.when = when
-            part.shape = data.shape
-            part.code = code
-            part.lasti = lasti
+            part = leaf(scope.keys, data.shape, owner, PART, index, *site)
             entries.append(part)
-            out = Tensor()
-            out._data = data
-            out._node = part
-            outs.append(out)
+            outs.append(box(data, part))
+        size = 200 * len(entries)
+        for a in results:
+            size += a.nbytes
         for records in scope.lists:
             records.extend(entries)
             records.budget -= size
@@ -411,13 +389,6 @@ class Levels:
             if records.budget < 0:
                 records.sweep()
         return outs
-
-    def _sizes(self, results: tuple[Any, ...]) -> tuple[tuple[Any, ...], int]:
-        """The types of a call's outputs, and about how many bytes its records keep: looked at once, if they are always so."""
-        known = tuple([(a.shape, a.dtype) for a in results]), 200 * (1 + self.counts[0]) + sum([a.nbytes for a in results])
-        if not any(symbols_in(value.type) for value in self._forward[-1].block.results):
-            self._known_sizes = known
-        return known
 
     # -- its derivative ------------------------------------------------------------------------------------------------
 

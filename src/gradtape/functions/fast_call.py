@@ -123,11 +123,11 @@ class _CallWriter:
         self.space |= {"_gt_taped": taped, "_gt_known": taped.known, "_gt_scope_of": SCOPE.get, "_gt_orders": orders}
         nodes = [f"_gt_node{i}" for i in range(len(inputs))]
         common = "".join([f" and ({node} is None or {node}.keys is _gt_keys)" for node in nodes])
-        pattern = "".join([f"{node} is None, " for node in nodes])
+        pattern = "".join([f"{node} is None, " for node in nodes]) + "_gt_scope.orders or _gt_orders(_gt_scope)"
         lines = [
             *self._begin(), *[f"{node} = {name}._node" for node, name in zip(nodes, inputs, strict=True)],
             "_gt_scope = _gt_scope_of()", "_gt_keys = None if _gt_scope is None or _gt_scope.batches else _gt_scope.fast",
-            f"_gt_run = _gt_known.get(({pattern}_gt_orders(_gt_scope))) if _gt_keys is not None{common} else None",
+            f"_gt_run = _gt_known.get(({pattern})) if _gt_keys is not None{common} else None",
             f"if _gt_run is None: _gt_outs = _gt_taped(({''.join([f'{name}, ' for name in inputs])}))",
             f"else: _gt_outs = _gt_run(_gt_scope, ({', '.join(nodes)},), ({''.join([f'{name}._data, ' for name in inputs])}))",
             "if _gt_outs is None: return _gt_miss",
@@ -209,7 +209,7 @@ class _TapedRun:
         # an input for the versions of a variable is one more version at each reading: it must not be read twice
         self._is_plain = all(capture.kind != "versions" for capture in program.captures) and not program.has_effects()
         self._types = [param.type.dtype for param in program.block.params]
-        self.known: dict[tuple[bool | int, ...], Callable[..., Any]] = {}
+        self.known: dict[tuple[bool | int, ...], Callable[..., list[Tensor] | None]] = {}
 
     def __call__(self, inputs: tuple[Tensor, ...]) -> list[Tensor] | None:
         scope = SCOPE.get()
@@ -231,10 +231,9 @@ class _TapedRun:
         if run is None:
             return None
         past = pasts(FUNCTION, unknown, known) if unknown else ()
-        outs: list[Tensor] | None = run(scope, nodes, tuple([t._data for t in inputs]), past, input_kinds(inputs, known))
-        return outs
+        return run(scope, nodes, tuple([t._data for t in inputs]), past, input_kinds(inputs, known))
 
-    def _find(self, pattern: tuple[bool | int, ...]) -> Callable[..., Any] | None:
+    def _find(self, pattern: tuple[bool | int, ...]) -> Callable[..., list[Tensor] | None] | None:
         """The levels for these inputs, if a call made them before and they are machine code."""
         watched = frozenset(i for i, dtype in enumerate(self._types) if not pattern[i] and dtype.is_differentiable)
         levels = self._compiled.known_levels(watched, pattern[-1]) if watched else None

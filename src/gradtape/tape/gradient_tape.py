@@ -230,8 +230,7 @@ class GradientTape(JacobianMethods, ToolMethods, Hinting):
         for observer in SESSION.observers:
             observer.released(self)
         # closed before the records are forgotten: a record is kept for those whose keys are open
-        if self.key.open:
-            self.key.close()
+        self.key.close()
         forget(self.records, skeleton=False)
         self.records.clear()
         self._variables.clear()
@@ -301,8 +300,7 @@ class GradientTape(JacobianMethods, ToolMethods, Hinting):
         # What nobody follows becomes a leaf: of what came before it nothing is left to differentiate. A version that others
         # follow stays what it is, and has one more reader.
         if node is None or not any([key.open for key in node.keys]):  # noqa: C419  (quicker than a generator)
-            keys: Any = (self.key,)
-            keys = keys if scope is None else scope.subsets.get(keys, keys)
+            keys = (self.key,) if scope is None else scope.subsets.get((self.key,), (self.key,))
             node = tensor._node = leaf(keys, tensor.shape if tensor.wraps else tensor._data.shape, past_of_leaf(node))
         elif self.key not in node.keys:
             node.keys = (*(key for key in node.keys if key.open), self.key)
@@ -451,9 +449,8 @@ class GradientTape(JacobianMethods, ToolMethods, Hinting):
         cotangents = self._cotangents(targets, seeds, boxed)
         # Another rank waits for this one in the backward pass of an operation between ranks: its rule runs here with a
         # cotangent of zeros even if this rank's answer does not need it.
-        if partners:
-            for record, zero in partners.items():
-                cotangents.setdefault(record, box(zero) if boxed else zero)
+        for record, zero in partners.items():
+            cotangents.setdefault(record, box(zero) if boxed else zero)
         # what an earlier `gradient` of this tape gave is one pending record: if the target depends on it, that pass is recorded
         # now
         if self._lazy:
@@ -485,10 +482,7 @@ class GradientTape(JacobianMethods, ToolMethods, Hinting):
     def _others(self) -> RecordingScope | None:
         """The scope in which the backward pass runs on tensors: everybody else who records now, and a persistent tape
         itself; None when nobody else does and no evaluator is active, so that it can run on bare arrays."""
-        scope = SCOPE.get()
-        if scope is None:
-            return None
-        rest = scope.without(self)
+        rest = current_scope().without(self)
         if not rest.recorders and not rest.level:
             return None
         return rest.with_recorder(self) if self._persistent else rest

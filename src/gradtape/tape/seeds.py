@@ -49,10 +49,9 @@ def _ones(tensor: Tensor) -> Tensor:
     if tensor.wraps:
         return ones_like(tensor)
     data = tensor._data
-    if not data.shape:
-        if (one := _ONE.get(data.dtype)) is None:
-            one = _ONE[data.dtype] = data.dtype.type(1)
-        return box(one)
-    ones = np.empty(data.shape, data.dtype)
-    ones.fill(1)  # (what `np.ones` does, in a fraction of its time)
+    if data.shape:
+        ones: Any = np.empty(data.shape, data.dtype)
+        ones.fill(1)  # (what `np.ones` does, in a fraction of its time)
+    elif (ones := _ONE.get(data.dtype)) is None:
+        ones = _ONE[data.dtype] = data.dtype.type(1)
     return box(ones)
