@@ -55,7 +55,7 @@ def _sorted_keys(mapping: Mapping[Any, Any]) -> list[Any]:
 
 def _collect(structure: Iterable[Any], leaves: list[Any]) -> None:
     for child in children(structure):
-        if is_nested(child):
+        if _NESTED.get(child.__class__, True) and is_nested(child):  # (leaves of known classes without a call)
             _collect(child, leaves)
         else:
             leaves.append(child)
@@ -94,7 +94,7 @@ def _rebuild(structure: Structure, feed: Iterator[Any]) -> Any:
     if not is_nested(structure):
         return next(feed)
     if structure.__class__ is list:
-        return [_rebuild(child, feed) for child in structure]
+        return [_rebuild(child, feed) if _NESTED.get(child.__class__, True) else next(feed) for child in structure]
     if isinstance(structure, Mapping):
         # Leaves come in the order of the sorted keys, the result has its keys in the order of the original.
         rebuilt = {key: _rebuild(structure[key], feed) for key in _sorted_keys(structure)}

@@ -472,3 +472,24 @@ def test_a_list_that_changes_in_place_is_noticed():
     held.append(3)
     held[0] = 1
     assert f(gt.constant(1.0)).numpy() == 1.0
+
+
+@pytest.mark.parametrize("kind", [list, tuple])
+def test_a_list_of_objects_is_compared_by_identity(kind):
+    things = [Thing(k=1), Thing(k=1), Thing(k=1)]
+    space = {"held": kind(things)}
+    guards = Guards()
+    guards.name(space, "held", space["held"])
+    check = guards.seal().check
+    other = list if kind is tuple else tuple
+    assert check()
+    for held, same in (
+        (kind(things), True), (kind(things[::-1]), False), (kind(things[:2]), False), (kind([*things, None]), False),
+        (kind([*things[:2], Thing(k=1)]), False), (other(things), False), (None, False),
+    ):  # fmt: skip
+        space["held"] = held
+        assert check() is same, held
+    space["held"] = kind([None, *things[1:]])
+    del things, held
+    gc.collect()
+    assert not check()  # None is no object that is gone

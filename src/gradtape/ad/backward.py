@@ -19,9 +19,10 @@ from gradtape.ad.binding import BINDINGS, Binding
 from gradtape.ad.straight import Pupil, Wanted, learnable, needed_records
 from gradtape.ad.sweep import SparseRows, Sweep
 from gradtape.core.float_events import unheard
-from gradtape.core.record import TRACING, Record
+from gradtape.core.record import INTERNAL, TRACING, Record
 from gradtape.core.tensor import Tensor
 
+INTERNAL.add(np.errstate.__call__.__code__.co_filename)  # its frame below is no user's
 Step = Callable[[Record], Any]  # something to do with each record on the way
 Settled = Callable[[Record, Any], None]  # told of a wanted version and its cotangent (None: nothing came) when it is complete
 
@@ -79,14 +80,15 @@ def binding(*, boxed: bool = False, careful: bool = False, cut: bool = False) ->
 def all_finite(values: Iterable[Any], exactly: bool = False) -> bool:
     """Whether a sum over each array is finite: one cheap pass; an overflow only costs a second, careful walk. `exactly`
     looks at each element."""
-    for value in values:
-        data = value.values if value.__class__ is SparseRows else innermost(value)
+    for data in values:
+        if data.__class__ is not ndarray:
+            data = data.values if data.__class__ is SparseRows else innermost(data)
         if data.__class__ is ndarray:
             if exactly:
                 data = 0.0 if data.dtype.kind not in "fcV" or np.isfinite(data).all() else np.nan
             elif data.dtype.char in "fdFD" and data.flags.c_contiguous:
-                flat = data.reshape(-1)
-                data = np.dot(flat, flat)  # BLAS: less than half the time of a sum
+                flat = data if data.ndim == 1 else data.reshape(-1)
+                data = flat.dot(flat)  # BLAS: less than half the time of a sum
             else:
                 data = np.add.reduce(data, axis=None) if data.dtype.kind in "fcV" else 0.0  # V: bfloat16
         elif isinstance(data, list):  # of the program, or of rows
@@ -103,20 +105,21 @@ def innermost(value: Any) -> Any:
     return value
 
 
+@np.errstate(all="ignore")  # quicker than a block with it
 def _plain_walk(
     records: Sequence[Record], seeds: dict[Record, Any], wanted: Wanted, pulls: Binding, sparse: bool, real: bool,
     visit: Sequence[Step], settled: Settled | None,
-) -> dict[Record, Any]:  # fmt: skip
-    """The walk; or straight-line code in its place, if it is one that came often enough (`ad/straight.py`)."""
-    if visit or settled is not None or not isinstance(wanted, dict) or not learnable(records):
-        return reverse_walk(records, dict(seeds), wanted, pulls, sparse=sparse, real=real, visit=visit, settled=settled)
-    pupil = Pupil(records, seeds, wanted, pulls, sparse, real)
-    answers = pupil.answers()
+) -> dict[Record, Any] | None:  # fmt: skip
+    """The walk; or straight-line code in its place, if it is one that came often enough (`ad/straight.py`). None where
+    something is not finite."""
+    learns = not visit and settled is None and wanted.__class__ is dict and learnable(records)
+    pupil = Pupil(records, seeds, wanted, pulls, sparse, real) if learns else None  # type: ignore[arg-type]
+    answers = None if pupil is None else pupil.answers()
     if answers is None:
-        answers = reverse_walk(records, dict(seeds), wanted, pulls, sparse=sparse, real=real)
-        if pupil.due():
+        answers = reverse_walk(records, dict(seeds), wanted, pulls, sparse=sparse, real=real, visit=visit, settled=settled)
+        if pupil is not None and pupil.due():
             pupil.learn(*needed_records(records, wanted, pulls))
-    return answers
+    return answers if all_finite(answers.values()) else None
 
 
 def gradients(
@@ -139,14 +142,13 @@ def gradients(
     careful walk is the only one, one masked product per partial. `suspects` gets the answers that nobody has found finite.
     """
     staged = boxed and TRACING.get() is not None
+    if not staged and not once and (boxed or not complex_values):
+        plain = _plain_walk(records, seeds, wanted, BINDINGS[boxed, False, cut], sparse, not complex_values, visit, settled)
+        if plain is not None:
+            return plain
+    pulls = BINDINGS[boxed, True, cut]
     with np.errstate(all="ignore"), unheard() if staged else nullcontext():
-        if not staged and not once and (boxed or not complex_values):
-            pulls = binding(boxed=boxed, cut=cut)
-            answers = _plain_walk(records, seeds, wanted, pulls, sparse, not complex_values, visit, settled)
-            if all_finite(answers.values()):
-                return answers
-        pulls = binding(boxed=boxed, careful=True, cut=cut)
         answers = reverse_walk(records, dict(seeds), wanted, pulls, sparse=sparse, visit=visit, settled=settled)
-        if suspects is not None and not staged:
-            suspects.extend(answers.values())
-        return answers
+    if suspects is not None and not staged:
+        suspects.extend(answers.values())
+    return answers

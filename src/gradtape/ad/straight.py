@@ -22,6 +22,7 @@ from gradtape.ad.binding import OWN_PULLS, Binding, RuleWriter
 from gradtape.ad.sweep import stop
 from gradtape.core.opdef import Op
 from gradtape.core.record import INTERNAL, RULES, Record
+from gradtape.core.recorded import PART
 
 LONGEST = 4_000  # records of a walk that is written down
 LEAVES = 256  # versions without an operation that it may begin at
@@ -308,7 +309,8 @@ def learnable(records: Sequence[Record]) -> bool:
     """Whether a walk of these records may be written down."""
     if not 0 < len(records) <= LONGEST or config.settings["walks_to_learn"] is None:
         return False
-    return hasattr(records[-1], "lasti")  # a tape that notes no lines cannot be told from another
+    # what ends with an output of a compiled call is left to the walk; a tape that notes no lines cannot be told from another
+    return records[-1].op is not PART and hasattr(records[-1], "lasti")
 
 
 def standing(records: Sequence[Record]) -> str:

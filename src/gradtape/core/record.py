@@ -66,17 +66,16 @@ class TapeKey:
 
     def became(self, state: str) -> None:
         """The tape does something else from now on. Called before the scope changes: scopes carry the time they began."""
-        CLOCK.now += 1
+        now = CLOCK.now = CLOCK.now + 1
         # (when it is entered first: a tape that was only made cannot be asked for anything)
         if not self.history and self.open:
             CLOCK.open.add(self)
-        self.history.append((CLOCK.now, state))
+        self.history.append((now, state))
 
     def close(self) -> None:
         """The tape is spent, closed or deleted."""
-        if self.open:
-            self.open = False
-            CLOCK.open.discard(self)
+        self.open = False
+        CLOCK.open.discard(self)
 
     def state_at(self, time: int) -> str:
         """What the tape did then: "before" it was entered, or a state of its history."""
@@ -311,26 +310,28 @@ def blended(node: Unwatched) -> list[Unwatched]:
 
 
 def past_of_leaf(node: Record | None) -> tuple[Unwatched, ...]:
-    """What the leaf of a value remembers that was this version before it was watched: of one that closed tapes knew, only its
-    kind among ranks."""
+    """What the leaf of a value remembers of its version before: of one that closed tapes knew, only its kind among ranks."""
     if isinstance(node, Unwatched):
         return (node,)
     kind = None if node is None else kind_of(node)
     return () if kind is None else (kind,)
 
 
-def leaf(keys: tuple[TapeKey, ...], shape: Any, nodes: tuple[Record, ...] = ()) -> Record:
-    """The record of a watched value: it has no operation behind it. `nodes`: its variable, and its past."""
+def leaf(
+    keys: Keys, shape: Any, nodes: Nodes = (), op: Any = None, attrs: Any = None, code: Any = None, lasti: int = 0,
+    when: Any = 0,
+) -> Record:  # fmt: skip
+    """The record of a watched value, with no operation (`nodes`: its variable, its past); or of an `op` that saved nothing."""
     record = Record()
-    record.op = None
+    record.op = op
     record.nodes = nodes
     record.saved = ()
-    record.attrs = None
+    record.attrs = attrs
     record.keys = keys
     record.shape = shape
-    record.code = None
-    record.lasti = 0
-    record.when = CLOCK.now
+    record.code = code
+    record.lasti = lasti
+    record.when = when or CLOCK.now
     return record
 
 
@@ -345,7 +346,6 @@ class RecordList(list[Record]):
     FLOOR = 4_000_000
 
     def __init__(self) -> None:
-        super().__init__()
         self.budget = self._granted = self.FLOOR
         self._sweeping = Lock()
         self.complex = False  # True once a complex value was recorded: rules then conjugate partials
@@ -387,16 +387,14 @@ class RecordList(list[Record]):
 
 
 def forget(records: RecordList, skeleton: bool) -> None:
-    """Drop what the records of a closed tape hold, newest first; `skeleton` keeps what was computed from what.
-
-    Versions that another open tape knows keep everything.
-    """
+    """Drop what the records of a closed tape hold, newest first; `skeleton` keeps what was computed from what. Versions that
+    another open tape knows keep everything."""
     keys: Any = None
     shared = False
     for record in reversed(records):
         if record.keys is not keys:  # records share few tuples of keys: ask once per run of the same one
             keys = record.keys
-            shared = any(key.open for key in keys)
+            shared = any([key.open for key in keys])  # noqa: C419  (quicker than a generator)
         if not shared:
             record.saved = ()
             if record.attrs is not None:  # index arrays, and what a custom gradient function captured
@@ -490,13 +488,14 @@ class RecordingScope:
         self.site: AskedAt | None = None
         self.keys = tuple([r.key for r in recorders])
         self.subsets: dict[tuple[TapeKey, ...], tuple[TapeKey, ...]] = {self.keys: self.keys}
-        self.listeners = tuple([r for r in recorders if r.slow or not r.key.holds])
-        plain = bool(recorders) and not self.listeners
+        lists = [r.records for r in recorders if r.key.holds and not r.slow]
+        plain = 0 < len(recorders) == len(lists)
+        self.listeners = () if plain else tuple([r for r in recorders if r.slow or not r.key.holds])
+        self.lists: list[RecordList] = lists if plain else []
         self.fast = self.keys if plain else None
         self.covers: set[Keys] = set()
         self.meets: set[Keys] = set()
         self.passed: set[VariableKey] = set()  # variables that were read and that no recorder watches
-        self.lists: list[RecordList] = [r.records for r in recorders] if plain else []
         self.records: RecordList | None = self.lists[0] if len(self.lists) == 1 else None
 
     def with_recorder(self, recorder: Recorder) -> RecordingScope:
@@ -512,10 +511,10 @@ class RecordingScope:
         return twin, site
 
     def without(self, recorder: Recorder) -> RecordingScope:
-        if recorder not in self.recorders:
-            return self
+        if self.recorders == (recorder,) and not self.level:  # nearly always
+            return NOBODY
         rest = tuple([r for r in self.recorders if r is not recorder])
-        return RecordingScope(rest, self.batches) if rest or self.level else NOBODY
+        return self if len(rest) == len(self.recorders) else RecordingScope(rest, self.batches)
 
     def below(self, level: int) -> RecordingScope:
         """What is outside the batching evaluator of this level: its inner operations run there."""

@@ -22,6 +22,7 @@ from gradtape.core.record import (
     RecordingScope,
     RecordList,
     Unwatched,
+    leaf,
     past_of,
     pasts,
 )
@@ -202,16 +203,8 @@ def _append_to(lists: list[RecordList], entry: Record, size: int) -> None:
 
 def part_of(scope: RecordingScope, owner: Record, index: int, value: Any) -> Record:
     """The record of one output of an op with several."""
-    entry = Record()
-    entry.op = PART
-    entry.nodes = (owner,)
-    entry.saved = ()
-    entry.attrs = {"index": index}
-    entry.keys = scope.subset((owner,))
-    entry.when = owner.when
-    entry.shape = value.shape
-    entry.code = owner.code
-    entry.lasti = owner.lasti
+    keys = scope.subset((owner,))
+    entry = leaf(keys, value.shape, (owner,), PART, {"index": index}, owner.code, owner.lasti, owner.when)
     _append(scope, entry.keys, entry, ())
     return entry
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from sys import _getframe
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from gradtape.ad.sweep import Sweep
 from gradtape.core.dispatch import PART, RUNNERS as RUNNERS, WATCHERS, record_general, reparted, unrecorded
 from gradtape.core.hooks import HOOKS
 from gradtape.core.opdef import Op
-from gradtape.core.record import SCOPE, Record, RecordingScope, TapeKey, user_frame
+from gradtape.core.record import SCOPE, Record, RecordingScope, TapeKey, leaf, user_frame
 from gradtape.core.tensor import Tensor, box
 from gradtape.errors import FailedPreconditionError, OpError, StaticDimensionNeeded
 from gradtape.functions.numerics import CheckedEvaluation, checking
@@ -207,11 +208,9 @@ class Compiled:
         # one run for all orders: its outputs are followed by what derivatives of each order need
         results = levels.run(arrays)
         outs = [box(a) for a in results]
-        attrs = levels.attrs(self, arrays, results)
+        attrs = levels.attrs(self, arrays, results, input_kinds(tensors, known))
         # of lists the whole is kept: the zeros of a list have its length and the shapes of its items
         attrs["lists"] = {i: a for i, a in enumerate(results) if isinstance(a, list)}
-        if HOOKS.kind_of is not None:
-            attrs["kinds"] = input_kinds(tensors, known)
         record_general(scope, FUNCTION, arrays, tuple([t._node for t in tensors]), attrs, tuple(outs))
         return outs[: levels.counts[0]]
 
@@ -298,14 +297,16 @@ def orders(scope: RecordingScope) -> int:
     """How many derivatives, one of the other, the recorders of a scope may be asked for: one each, and a persistent tape may be
     asked again for what it gave."""
     if not scope.orders:
-        scope.orders = len(scope.recorders) + any(getattr(recorder, "_persistent", False) for recorder in scope.recorders)
+        scope.orders = len(scope.recorders) + any([getattr(r, "_persistent", False) for r in scope.recorders])  # noqa: C419
     return scope.orders
 
 
 def input_kinds(tensors: Sequence[Tensor], known: set[TapeKey]) -> tuple[Any, ...]:
     """Among several ranks: what the inputs are that no tape knows; None for the others, and for what has no past."""
-    nodes, kind_of = [t._node for t in tensors], HOOKS.kind_of
-    return tuple([kind_of(n) if kind_of and n is not None and known.isdisjoint(n.keys) else None for n in nodes])
+    kind_of = HOOKS.kind_of
+    if kind_of is None:
+        return ()
+    return tuple([kind_of(n) if (n := t._node) is not None and known.isdisjoint(n.keys) else None for t in tensors])
 
 
 class Levels:
@@ -343,53 +344,39 @@ class Levels:
 
     # -- the record ----------------------------------------------------------------------------------------------------
 
-    def attrs(self, program: Compiled, arrays: tuple[Any, ...], results: tuple[Any, ...]) -> dict[str, Any]:
+    def attrs(self, program: Compiled, arrays: tuple[Any, ...], results: tuple[Any, ...], kinds: Any) -> dict[str, Any]:
         """What the record of a call keeps."""
-        again = self.again
-        return {
-            "levels": self, "program": program, "again": again, "inputs": None if again is None else arrays,
+        attrs = {
+            "levels": self, "program": program, "again": self.again, "inputs": None if self.again is None else arrays,
             "saved": results[self.counts[0] :],
         }  # fmt: skip
+        if HOOKS.kind_of is not None:
+            attrs["kinds"] = kinds or (None,) * len(arrays)
+        return attrs
 
-    def record(
-        self,
-        scope: RecordingScope,
-        attrs: dict[str, Any],
-        nodes: tuple[Any, ...],
-        unknown: tuple[Any, ...],
-        results: tuple[Any, ...],
-    ) -> list[Tensor]:
-        """The program's outputs, recorded by plain tapes that know all `nodes`: `record_general` for the commonest scope."""
-        entry = Record()
-        entry.op = FUNCTION
-        entry.nodes = nodes
-        entry.saved = ()
-        entry.attrs = attrs
-        keys = entry.keys = scope.keys
-        when = entry.when = (scope.when, unknown) if unknown else scope.when
-        frame = user_frame(2)
-        code = entry.code = frame.f_code
-        lasti = entry.lasti = frame.f_lasti
-        entry.shape = tuple([(a.shape, a.dtype) for a in results])
+    def taped(
+        self, program: Compiled, native: Callable[..., Any], scope: RecordingScope, nodes: Sequence[Any],
+        arrays: tuple[Any, ...], unknown: tuple[Any, ...] = (), kinds: tuple[Any, ...] = (),
+    ) -> list[Tensor] | None:  # fmt: skip
+        """The program's outputs, recorded by plain tapes that know all `nodes`: `record_general` for the commonest scope. None
+        where machine code wants other arguments."""
+        results = native(*arrays)
+        if results.__class__ is not tuple:
+            return None
+        frame: Any = _getframe(3)
+        if frame.f_code is not scope.code:  # often the code that called last, which was found to be the user's
+            frame = user_frame(1)
+            scope.code = frame.f_code
+        site = frame.f_code, frame.f_lasti, (scope.when, unknown) if unknown else scope.when
+        shapes = tuple([(a.shape, a.dtype) for a in results])
+        entries = [leaf(scope.keys, shapes, tuple(nodes), FUNCTION, self.attrs(program, arrays, results, kinds), *site)]
+        owner = (entries[0],)
         outs: list[Tensor] = []
-        entries = [entry]
         # residuals have no records of their own: whoever differentiates them makes some (`reparted`)
         for index, data in zip(self._parts, results, strict=False):
-            part = Record()
-            part.op = PART
-            part.nodes = (entry,)
-            part.saved = ()
-            part.attrs = index
-            part.keys = keys
-            part.when = when
-            part.shape = data.shape
-            part.code = code
-            part.lasti = lasti
+            part = leaf(scope.keys, data.shape, owner, PART, index, *site)
             entries.append(part)
-            out = Tensor()
-            out._data = data
-            out._node = part
-            outs.append(out)
+            outs.append(box(data, part))
         size = 200 * len(entries)
         for a in results:
             size += a.nbytes

@@ -8,14 +8,14 @@ or draw twice: it says itself what went wrong. Plain tapes may record; other rec
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
-from gradtape.core.hooks import HOOKS
 from gradtape.core.record import CLOCK, SCOPE, Record, Unwatched, VariableKey, past_of, pasts
 from gradtape.core.tensor import Tensor
 from gradtape.functions.argument_reader import MISS, ArgumentReader, NotReadableError
 from gradtape.functions.cache import Traced
-from gradtape.functions.compiled import FUNCTION, Levels, input_kinds, orders
+from gradtape.functions.compiled import FUNCTION, input_kinds, orders
 from gradtape.functions.program import Program
 from gradtape.functions.signature import Binder, BoundCall
 from gradtape.functions.templates import Output, filled
@@ -90,7 +90,7 @@ class _CallWriter:
         self.outs = [f"_gt_out{i}" for i in range(len(program.block.results))]
         self.space: dict[str, Any] = {
             **reader.space, "_gt_filled": filled, "_gt_actions": program.actions, "_gt_error": Exception,
-            "_gt_Containers": _Containers, "_gt_recorded": _TapedRun(program), "_gt_past": _Provenance(),
+            "_gt_Containers": _Containers, "_gt_past": _Provenance(),
         }  # fmt: skip
         self._result = self._filled(program.result)
 
@@ -118,9 +118,21 @@ class _CallWriter:
         return [*lines, *self._end()]
 
     def record(self) -> list[str]:
-        """Plain tapes may record."""
-        lines = [*self._begin(), f"_gt_outs = _gt_recorded(({''.join([f'{name}, ' for name in self._inputs()])}))"]
-        lines.append("if _gt_outs is _gt_miss: return _gt_miss")
+        """Plain tapes may record. What is watched here is nearly always known to all of them: then no loop looks at it."""
+        inputs = self._inputs()
+        taped = _TapedRun(self.program)
+        self.space |= {"_gt_taped": taped, "_gt_known": taped.known, "_gt_scope_of": SCOPE.get, "_gt_orders": orders}
+        nodes = [f"_gt_node{i}" for i in range(len(inputs))]
+        common = "".join([f" and ({node} is None or {node}.keys is _gt_keys)" for node in nodes])
+        pattern = "".join([f"{node} is None, " for node in nodes]) + "_gt_scope.orders or _gt_orders(_gt_scope)"
+        lines = [
+            *self._begin(), *[f"{node} = {name}._node" for node, name in zip(nodes, inputs, strict=True)],
+            "_gt_scope = _gt_scope_of()", "_gt_keys = None if _gt_scope is None or _gt_scope.batches else _gt_scope.fast",
+            f"_gt_run = _gt_known.get(({pattern})) if _gt_keys is not None{common} else None",
+            f"if _gt_run is None: _gt_outs = _gt_taped(({''.join([f'{name}, ' for name in inputs])}))",
+            f"else: _gt_outs = _gt_run(_gt_scope, ({', '.join(nodes)},), ({''.join([f'{name}._data, ' for name in inputs])}))",
+            "if _gt_outs is None: return _gt_miss",
+        ]  # fmt: skip
         if self.outs:
             lines.append(f"{', '.join(self.outs)}, = _gt_outs")
         return [*lines, *self._end()]
@@ -188,59 +200,45 @@ class _Provenance:
 
 
 class _TapedRun:
-    """Runs a program under tapes: `recorder(inputs)` are its outputs as recorded tensors, or `MISS`."""
+    """Runs a program under tapes: `taped(inputs)` are its outputs as recorded tensors, None where it cannot. `known` are ways
+    that served before, functions of (scope, nodes, arrays), by which inputs are not watched and by orders of derivatives."""
 
-    __slots__ = ("_bits", "_compiled", "_is_plain", "_known")
+    __slots__ = ("_compiled", "_is_plain", "_types", "known")
 
     def __init__(self, program: Program) -> None:
         self._compiled = program.compiled
         # an input for the versions of a variable is one more version at each reading: it must not be read twice
         self._is_plain = all(capture.kind != "versions" for capture in program.captures) and not program.has_effects()
-        self._bits = [1 << i if p.type.dtype.is_differentiable else 0 for i, p in enumerate(program.block.params)]
-        self._known: dict[tuple[int, int], tuple[Levels, Callable[..., Any]]] = {}  # by (watched inputs, orders)
+        self._types = [param.type.dtype for param in program.block.params]
+        self.known: dict[tuple[bool | int, ...], Callable[..., list[Tensor] | None]] = {}
 
-    def __call__(self, inputs: tuple[Tensor, ...]) -> Any:
+    def __call__(self, inputs: tuple[Tensor, ...]) -> list[Tensor] | None:
         scope = SCOPE.get()
         if scope is None or scope.fast is None or scope.batches or not self._is_plain:
-            return MISS
-        keys = scope.keys
-        watched = 0
-        arrays, nodes, unknown = [], [], []
-        for tensor, bit in zip(inputs, self._bits, strict=True):
-            arrays.append(tensor._data)
-            node = tensor._node
-            if node is None or node.keys is keys:
-                nodes.append(node)
-                if node is not None:
-                    watched |= bit
-            elif set(keys).isdisjoint(node.keys):  # nobody here knows it: it has a past at most
-                nodes.append(None)
-                unknown.append(node)
-            else:
-                return MISS
-        if not watched:
-            return MISS
-        key = watched, orders(scope)
-        known = self._known.get(key) or self._find(key)
-        if known is None:
-            return MISS
-        levels, entry = known
-        given = tuple(arrays)
-        results = entry(*given)
-        if results.__class__ is not tuple:
-            return MISS
-        past = pasts(FUNCTION, unknown, set(keys)) if unknown else ()
-        attrs = levels.attrs(self._compiled, given, results)
-        if HOOKS.kind_of is not None:
-            attrs["kinds"] = input_kinds(inputs, set(keys))
-        return levels.record(scope, attrs, tuple(nodes), past, results)
-
-    def _find(self, key: tuple[int, int]) -> tuple[Levels, Callable[..., Any]] | None:
-        """The levels for these inputs, if a call made them before and they are machine code."""
-        watched, depth = key
-        levels = self._compiled.known_levels(frozenset(i for i, bit in enumerate(self._bits) if bit & watched), depth)
-        entry = None if levels is None else levels.native
-        if levels is None or entry is None:
             return None
-        self._known[key] = levels, entry
-        return levels, entry
+        keys, known = scope.keys, set(scope.keys)
+        nodes: list[Record | None] = []
+        unknown: list[Record] = []
+        for tensor in inputs:
+            node = tensor._node
+            if node is not None and node.keys is not keys:
+                if not known.isdisjoint(node.keys):
+                    return None
+                unknown.append(node)  # nobody here knows it: it has a past at most
+                node = None
+            nodes.append(node)
+        pattern = *[node is None for node in nodes], orders(scope)
+        run = self.known.get(pattern) or self._find(pattern)
+        if run is None:
+            return None
+        past = pasts(FUNCTION, unknown, known) if unknown else ()
+        return run(scope, nodes, tuple([t._data for t in inputs]), past, input_kinds(inputs, known))
+
+    def _find(self, pattern: tuple[bool | int, ...]) -> Callable[..., list[Tensor] | None] | None:
+        """The levels for these inputs, if a call made them before and they are machine code."""
+        watched = frozenset(i for i, dtype in enumerate(self._types) if not pattern[i] and dtype.is_differentiable)
+        levels = self._compiled.known_levels(watched, pattern[-1]) if watched else None
+        if levels is None or levels.native is None:
+            return None
+        run = self.known[pattern] = partial(levels.taped, self._compiled, levels.native)
+        return run

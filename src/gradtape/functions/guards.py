@@ -13,7 +13,7 @@ import keyword
 import math
 import weakref
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import CellType, ModuleType
 from typing import Any
 
@@ -351,6 +351,11 @@ def same_bits(now: object, other: Any) -> bool:
     return bool(array.tobytes() == other.tobytes())
 
 
+def same_objects(now: Sequence[Any], held: Sequence[Callable[[], Any]]) -> bool:
+    """Whether a list has the objects that are (weakly) held, and none of them is gone."""
+    return len(now) == len(held) and all([item is ref() and item is not None for item, ref in zip(now, held, strict=True)])  # noqa: C419
+
+
 def _array_text(array: np.ndarray[Any, Any]) -> str:
     return f"an array of shape {array.shape}" if array.size > 6 else np.array2string(array, separator=", ").replace("\n", "")
 
@@ -415,7 +420,7 @@ def _compiled(reads: list[_Read], inner: list[Guards]) -> Callable[[], bool] | N
     checks = [guards.check for guards in inner]
     if not any(r.expected is not None for r in reads) and not any(checks):
         return None
-    space: dict[str, Any] = {"_copysign": math.copysign, "_frozen": frozen}
+    space: dict[str, Any] = {"_copysign": math.copysign, "_frozen": frozen, "_same_objects": same_objects}
     lines: list[str] = []
     known: dict[int, str] = {}
     # (a root that nothing was read of needs no line)
@@ -488,6 +493,9 @@ def _failing(name: str, condition: _Expected, n: int, space: dict[str, Any]) -> 
         space[f"p{n}"], space[f"t{n}"], space[f"k{n}s"] = plain, [item.__class__ for item in items], list(plain)
         now, keys = (f"{name}.values()", f" or [*{name}] != k{n}s") if which == "dict" else (name, "")
         return f"{name}.__class__ is not {which} or [*map(type, {now})] != t{n} or {name} != p{n}{keys}"
+    if kind is tuple and value and value[0] in (list, tuple) and all(part.__class__ is ObjectIdentity for part in value[1:]):
+        space[f"i{n}"], space[f"r{n}s"] = value[0], [part._ref for part in value[1:]]
+        return f"{name}.__class__ is not i{n} or not _same_objects({name}, r{n}s)"
     if kind is tuple and not identities(value) and value:
         space[f"c{n}"] = value
         if plain is not None:  # the same tuple is the same numbers and text

@@ -127,8 +127,8 @@ def _traced(
             if node not in twins:  # none of these records made it: a leaf of the walk, whatever made it
                 assert node is not None
                 twins[node] = leaf((), node.shape)
-        twins[record] = twin = leaf((), record.shape, tuple([twins[node] for node in nodes]))
-        twin.op, twin.attrs, twin.code, twin.lasti = record.op, record.attrs, record.code, record.lasti
+        origin = tuple([twins[node] for node in nodes])
+        twins[record] = twin = leaf((), record.shape, origin, record.op, record.attrs, record.code, record.lasti)
         if record in path:
             values.constant(f"R[{place}].attrs", record.attrs)
             versions = (*record.nodes, record)  # the output is entry -1

@@ -39,7 +39,6 @@ from gradtape.core.record import (
     user_frame,
 )
 from gradtape.core.tensor import Readable, Tensor, box
-from gradtape.dtypes import as_dtype
 from gradtape.errors import FailedPreconditionError, UnconnectedGradientError
 from gradtape.ops.create import zeros_like
 from gradtape.ops.stop import ASSIGN
@@ -152,7 +151,7 @@ class GradientTape(JacobianMethods, ToolMethods, Hinting):
         self._usable("enter")
         if self._spent_at is not None:
             self._fresh()
-        if self._recording():
+        if self._active and self._recording():
             raise ValueError("this tape is already recording: a tape can be entered again only after its block has ended")
         self.level = enter(self)
         self._active += 1
@@ -222,17 +221,16 @@ class GradientTape(JacobianMethods, ToolMethods, Hinting):
         self._release()
 
     def __del__(self) -> None:
-        # (one that could not be made has nothing to free)
+        # (one that could not be made has nothing to free; none that records is deleted: its scope holds it)
         if not getattr(self, "_closed", True):
-            self._close()
+            self._release()
 
     def _release(self) -> None:
         """Drop all records; versions shared with another open tape keep their values."""
         for observer in SESSION.observers:
             observer.released(self)
         # closed before the records are forgotten: a record is kept for those whose keys are open
-        if self.key.open:
-            self.key.close()
+        self.key.close()
         forget(self.records, skeleton=False)
         self.records.clear()
         self._variables.clear()
@@ -246,8 +244,8 @@ class GradientTape(JacobianMethods, ToolMethods, Hinting):
             raise RuntimeError(f"{what}: this tape was closed; make a new GradientTape")
 
     def _unspent(self, what: str) -> None:
-        self._usable(what)
-        if self._spent_at is not None:
+        if self._spent_at is not None:  # (so it is of a closed one)
+            self._usable(what)
             file, line = location(*self._spent_at)
             raise RuntimeError(
                 f"this tape was already used by the gradient call at {file}:{line} and freed its records; make it "
@@ -267,14 +265,16 @@ class GradientTape(JacobianMethods, ToolMethods, Hinting):
         if not self._entered:
             raise FailedPreconditionError("watch: this tape is not recording yet; call tape.watch(x) inside `with tape:`")
         # all are looked at before the first is watched: a call that is refused has watched nothing
-        leaves = [unwrapped(item) for item in tree.flatten(tensor)]
-        for item in leaves:
+        leaves = [tensor] if tensor.__class__ is Tensor else [unwrapped(item) for item in tree.flatten(tensor)]
+        # (tensors of floats, as nearly all are, need no further look)
+        others = [item for item in leaves if item.__class__ is not Tensor or item._data.dtype.kind not in "fc"]
+        for item in others:
             if not isinstance(item, (Tensor, Variable)):
                 raise ValueError(
                     f"watch: {item!r} of type {type(item).__name__} is not a tensor or variable; "
                     "convert it with gt.constant(...) and compute with the result"
                 )
-        for item in leaves:
+        for item in others:
             if not item.dtype.is_differentiable:
                 messages.warn_not_differentiable("watch: the source", item)
                 self._told = (*self._told, weakref.ref(item))
@@ -296,22 +296,22 @@ class GradientTape(JacobianMethods, ToolMethods, Hinting):
     def _watch_tensor(self, tensor: Tensor) -> None:
         lift(tensor)
         node = tensor._node
+        scope = SCOPE.get()
         # What nobody follows becomes a leaf: of what came before it nothing is left to differentiate. A version that others
         # follow stays what it is, and has one more reader.
-        if node is None or not any(key.open for key in node.keys):
-            past = past_of_leaf(node)
-            node = tensor._node = leaf((self.key,), tensor.shape if tensor.wraps else tensor._data.shape, past)
+        if node is None or not any([key.open for key in node.keys]):  # noqa: C419  (quicker than a generator)
+            keys = (self.key,) if scope is None else scope.subsets.get((self.key,), (self.key,))
+            node = tensor._node = leaf(keys, tensor.shape if tensor.wraps else tensor._data.shape, past_of_leaf(node))
         elif self.key not in node.keys:
             node.keys = (*(key for key in node.keys if key.open), self.key)
             self._kept.append(node)  # every open key of a record accounts for one reference: see RecordList.sweep
-        scope = SCOPE.get()
-        if scope is not None and set(node.keys) == set(scope.keys):
+        if scope is not None and node.keys is not scope.keys and set(node.keys) == set(scope.keys):
             node.keys = scope.keys  # the same tuple, so that dispatch recognises it at a glance
         # The version that was watched first is the source: `t[i] = v` gives the object another one later. (An id may be that of
         # an object that is gone: hence the weak reference.)
-        if id(tensor) not in self._tensors or self._tensors[id(tensor)][0]() is not tensor:
+        if (known := self._tensors.get(id(tensor))) is None or known[0]() is not tensor:
             self._tensors[id(tensor)] = (weakref.ref(tensor), node)
-        if as_dtype(tensor.dtype).is_complex:
+        if tensor.dtype.is_complex if tensor.wraps else tensor._data.dtype.kind == "c":
             self.records.complex = True
         if tensor.wraps and (trace := TRACING.get()) is not None and trace.tape_watches is not None:
             trace.tape_watches(self, tensor)
@@ -322,12 +322,12 @@ class GradientTape(JacobianMethods, ToolMethods, Hinting):
 
     def watches(self, variable: Variable) -> bool:
         """Called by variables when read: whether this tape wants to follow them."""
-        return self._watch_accessed and variable.trainable and self.key.open
+        return self._watch_accessed and variable._trainable and self.key.open
 
     def add_version(self, variable: Variable, node: Record) -> None:
         """Called by variables: one more leaf version of it to sum over."""
         self._variables.setdefault(id(variable), (variable, []))[1].append(node)
-        if variable.dtype.is_complex:
+        if variable._dtype.is_complex:
             self.records.complex = True
 
     def add_assignment(self, variable: Variable, node: Record) -> None:
@@ -387,7 +387,8 @@ class GradientTape(JacobianMethods, ToolMethods, Hinting):
         Raises:
             RuntimeError: when a one-shot tape was asked before, or the tape is closed.
         """
-        mode = UnconnectedGradients(unconnected_gradients)
+        mode = unconnected_gradients
+        mode = mode if mode.__class__ is UnconnectedGradients else UnconnectedGradients(mode)
         self._unspent("gradient")
         # (one plain tensor, as nearly always, needs no walk through a structure)
         leaves = [target] if target.__class__ is Tensor else [self._read(t) for t in tree.flatten(target)]
@@ -397,8 +398,10 @@ class GradientTape(JacobianMethods, ToolMethods, Hinting):
         answers = self._differentiate(targets, seeds, flat)
         for observer in SESSION.observers:
             observer.asked(self, targets, flat, answers)
-        answers = [self._settled(s, targets, mode) if a is None else a for a, s in zip(answers, flat, strict=True)]
-        if mode is UnconnectedGradients.NONE and flat and all([a is None for a in answers]):  # noqa: C419  (quicker)
+        missing = [i for i, answer in enumerate(answers) if answer is None]
+        for i in missing:
+            answers[i] = self._settled(flat[i], targets, mode)
+        if mode is UnconnectedGradients.NONE and flat and len(missing) == len(flat):
             messages.warn_none(self, flat[0], targets)
         if not self._persistent:
             self._note_zeros(targets, flat, answers)
@@ -438,7 +441,9 @@ class GradientTape(JacobianMethods, ToolMethods, Hinting):
             trace.tape_asked(self, flat)
         # Bare arrays are several times quicker than tensors, and do where nobody records what comes and nothing is batched or
         # traced.
-        scope = SCOPE.get() if recorded else self._others()
+        scope = SCOPE.get()
+        if scope is not None and not recorded:
+            scope = self._others()
         boxed = scope is not None or self.level > 0 or any([t.wraps for t in targets + seeds])  # noqa: C419  (quicker)
         versions = [self._versions(source) for source in flat]
         cotangents = self._cotangents(targets, seeds, boxed)
@@ -457,7 +462,8 @@ class GradientTape(JacobianMethods, ToolMethods, Hinting):
         # who is reached matters only where an assignment among them is worth a warning
         reached: set[Record] | None = set() if self._crossed and self._through is None else None
         suspects: list[Any] = []
-        answers = self._walk(scope, cotangents, versions, boxed, reached, suspects, {r.nodes[-1] for r in partners}, settled)
+        also = {r.nodes[-1] for r in partners} if partners else set()
+        answers = self._walk(scope, cotangents, versions, boxed, reached, suspects, also, settled)
         if not boxed:
             answers = [like_source(a, s) for a, s in zip(answers, flat, strict=True)]
         self._asked = True
@@ -476,10 +482,7 @@ class GradientTape(JacobianMethods, ToolMethods, Hinting):
     def _others(self) -> RecordingScope | None:
         """The scope in which the backward pass runs on tensors: everybody else who records now, and a persistent tape
         itself; None when nobody else does and no evaluator is active, so that it can run on bare arrays."""
-        scope = SCOPE.get()
-        if scope is None:
-            return None
-        rest = scope.without(self)
+        rest = current_scope().without(self)
         if not rest.recorders and not rest.level:
             return None
         return rest.with_recorder(self) if self._persistent else rest
@@ -503,18 +506,21 @@ class GradientTape(JacobianMethods, ToolMethods, Hinting):
         # (a dict keeps the order in which sources were given)
         wanted: Any = also.union(*versions) if also else dict.fromkeys([node for own in versions for node in own])
         before = SCOPE.get()
-        SCOPE.set(scope)
+        if scope is not before:
+            SCOPE.set(scope)
         for observer in self._observers:
             observer.asked(self.records)
         try:
             totals = gradients(
                 tuple(self.records), cotangents, wanted, boxed=boxed, complex_values=self.records.complex,
-                cut=self._through is False, sparse=not boxed and not self._persistent, visit=self._visit(reached),
+                cut=self._through is False, sparse=not boxed and not self._persistent,
+                visit=self._visit(reached) if self.slow or reached is not None else (),
                 settled=settled, suspects=suspects, once=bool(also),
             )  # fmt: skip
             return [total_of(totals, own, boxed) for own in versions]
         finally:
-            SCOPE.set(before)
+            if scope is not before:
+                SCOPE.set(before)
             for observer in self._observers:
                 observer.answered()
             if self._memory is not None:
@@ -569,7 +575,7 @@ class GradientTape(JacobianMethods, ToolMethods, Hinting):
         """A one-shot tape frees its values after its gradient; its skeleton stays until it is deleted."""
         frame = user_frame(1)
         self._spent_at = (frame.f_code, frame.f_lasti)
-        if self._recording():
+        if self._active:
             enter_scope(current_scope().without(self))
         self.key.close()
         # (a report that is made only when it is asked for still needs the values)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from gradtape.core.dispatch import convert
@@ -39,9 +41,17 @@ def seeds_of(targets: list[Tensor], target: Structure, output_gradients: Structu
     return seeds
 
 
+_ONE: dict[np.dtype[Any], Any] = {}  # scalars do not change, and making one takes as long as ten steps of Python
+
+
 def _ones(tensor: Tensor) -> Tensor:
     """The default seed, made without recording anything."""
     if tensor.wraps:
         return ones_like(tensor)
     data = tensor._data
-    return box(np.ones(data.shape, data.dtype) if data.shape else data.dtype.type(1))
+    if data.shape:
+        ones: Any = np.empty(data.shape, data.dtype)
+        ones.fill(1)  # (what `np.ones` does, in a fraction of its time)
+    elif (ones := _ONE.get(data.dtype)) is None:
+        ones = _ONE[data.dtype] = data.dtype.type(1)
+    return box(ones)

@@ -55,16 +55,14 @@ class PendingDerivatives(Recorder):
         places = [i for i, a in enumerate(answers) if isinstance(a, Tensor)]
         if not places:
             return
-        owner = leaf((self.key,), tuple((answers[i]._data.shape, answers[i]._data.dtype) for i in places))
+        shapes = tuple((answers[i]._data.shape, answers[i]._data.dtype) for i in places)
         frame = user_frame(1)
-        owner.op, owner.code, owner.lasti = GRADIENT, frame.f_code, frame.f_lasti
-        owner.attrs = {"pending": (again, places)}
+        owner = leaf((self.key,), shapes, (), GRADIENT, {"pending": (again, places)}, frame.f_code, frame.f_lasti)
         self.records.append(owner)
         for index, place in enumerate(places):
             # the pass has several results and a record stands for one version: each result is a part of the pass
-            part = leaf((self.key,), answers[place]._data.shape)
-            part.op, part.nodes, part.attrs = PART, (owner,), {"index": index}
-            part.code, part.lasti = owner.code, owner.lasti
+            shape = answers[place]._data.shape
+            part = leaf((self.key,), shape, (owner,), PART, {"index": index}, owner.code, owner.lasti)
             self.records.append(part)
             answers[place] = box(answers[place]._data, part)
             self.records.budget -= size + 600

@@ -97,8 +97,10 @@ def _one_value(weights: Sequence[Any]) -> bool:
 
 def check_source(given: object, told: Sequence[weakref.ref[Source]] = ()) -> Source:
     """A source is a tensor or a variable. Users were `told` of integers when they had a tape watch them."""
+    if given.__class__ is Tensor and given._data.dtype.kind in "fc":  # what it often is
+        return given
     source = unwrapped(given)
-    if isinstance(source, (Tensor, Variable)):
+    if source.__class__ is Variable or isinstance(source, (Tensor, Variable)):
         if not source.dtype.is_differentiable and not any(integers() is source for integers in told):
             warn_not_differentiable("gradient: the source", source)
         return source

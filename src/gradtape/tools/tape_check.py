@@ -20,7 +20,7 @@ from gradtape.ad.backward import binding, gradients, reverse_walk
 from gradtape.ad.custom import CUSTOM
 from gradtape.ad.sweep import SparseRows
 from gradtape.core.dispatch import PART
-from gradtape.core.record import NOBODY, Record, scope_of
+from gradtape.core.record import NOBODY, Record, leaf, scope_of
 from gradtape.core.save_plan import save_plan
 from gradtape.core.tensor import Tensor, box
 from gradtape.core.typing import Array
@@ -336,11 +336,9 @@ def _label(record: Record) -> str:
 
 def _restored(record: Record, kept: Kept | None, twins: dict[Record, Record]) -> Record:
     """A record with its values back and its inputs among the twins."""
-    twin = Record()
-    twin.op, twin.keys, twin.shape, twin.code, twin.lasti = record.op, record.keys, record.shape, record.code, record.lasti
-    twin.when = record.when
-    twin.nodes = tuple(None if node is None else twins.get(node, node) for node in record.nodes)
-    twin.attrs = record.attrs if kept is None else kept.attrs
+    nodes = tuple(None if node is None else twins.get(node, node) for node in record.nodes)
+    attrs = record.attrs if kept is None else kept.attrs
+    twin = leaf(record.keys, record.shape, nodes, record.op, attrs, record.code, record.lasti, record.when)
     twin.saved = record.saved
     if kept is not None and record.op is not None and record.op.kind != "region":
         twin.saved = save_plan(record.op).collect(kept.inputs, record.nodes, kept.out)

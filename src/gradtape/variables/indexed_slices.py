@@ -159,6 +159,6 @@ def total_of(cotangents: dict[Record, Any], versions: list[Record], boxed: bool)
 
 def like_source(answer: Tensor | IndexedSlices | None, source: Tensor | Readable) -> Any:
     """The gradient in the dtype of its source: on bare arrays NumPy makes float32 of bfloat16 numbers."""
-    if source.dtype is bfloat16 and answer.__class__ is Tensor and answer.dtype is not bfloat16:
+    if answer.__class__ is Tensor and answer._data.dtype.char == "f" and source.dtype is bfloat16:
         return box(answer._data.astype(bfloat16.dtype))
     return answer

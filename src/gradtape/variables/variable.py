@@ -25,7 +25,7 @@ from gradtape.core.record import CLOCK, SCOPE, UNSHARED, WATCHING, Record, Recor
 from gradtape.core.sparse_deferral import NO_ARRAY, asked_by_sparse_matrix
 from gradtape.core.tensor import Readable, Reference, Tensor, array_repr, box
 from gradtape.core.typing import Array, DTypeLike, Index, Size, TensorLike
-from gradtape.dtypes import BY_NUMPY, DType
+from gradtape.dtypes import DType
 from gradtape.errors import InvalidArgumentError
 from gradtape.ir.types import TensorShape
 from gradtape.ops import index as indexing
@@ -53,7 +53,7 @@ class Variable(PartUpdates):
     array([2., 3.], dtype=float32)
     """
 
-    __slots__ = ("__dict__", "__weakref__", "_constraint", "_key", "_lock", "_open", "_past", "_stored", "_trainable")
+    __slots__ = ("__dict__", "__weakref__", "_constraint", "_dtype", "_key", "_lock", "_open", "_past", "_stored", "_trainable")
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         # (without arguments: a copy, or what pickle makes)
@@ -85,6 +85,7 @@ class Variable(PartUpdates):
             start = tracer.initial(self, start)
         # a tensor of its own: the one given may be changed in place by whoever has it
         self._stored = box(start._data, start._node)
+        self._dtype = start.dtype
         self._trainable = start.dtype.is_differentiable if trainable is None else bool(trainable)
         self._key = VariableKey(scoped_name(f"{name if name is not None else f'Variable_{next(_counter)}'}:0"))
         self._constraint = constraint
@@ -119,9 +120,7 @@ class Variable(PartUpdates):
 
     @property
     def dtype(self) -> DType:
-        tensor = self._tensor if TRACING_VARIABLES.count else self._stored  # what `_tensor` does, without the call
-        known = BY_NUMPY.get(tensor._data.dtype) if tensor.__class__ is Tensor else None
-        return tensor.dtype if known is None else known
+        return self._dtype
 
     @property
     def ndim(self) -> int:
@@ -221,25 +220,29 @@ class Variable(PartUpdates):
     def watched_by(self, new: list[Any], scope: RecordingScope | None) -> Tensor:
         """Make the current version known to more recorders: a fresh leaf, or one more reader of a computed version."""
         with WATCHING:  # tapes of several threads may meet here; each must get the tensor it was registered with
-            tensor = self._tensor if TRACING_VARIABLES.count else self._stored
+            traced = TRACING_VARIABLES.count
+            tensor = self._tensor if traced else self._stored
             node = tensor._node
-            onlookers = self._onlookers(tensor) if TRACING_VARIABLES.count else ()
-            recorders = [*onlookers, *(() if scope is None else scope.recorders)]
-            recorders += [r for r in new if r not in recorders]
-            known = () if node is None else node.keys
+            recorders = [*(self._onlookers(tensor) if traced else ()), *(() if scope is None else scope.recorders)]
+            holders = new
             if node is None or node.op is None or not node.keys:
                 # a new leaf replaces the old one for those who knew it, too: one version has one identity
-                holders = [r for r in recorders if r.key in known or r in new]
+                if new != recorders:
+                    recorders += [r for r in new if r not in recorders]
+                    known = () if node is None else node.keys
+                    holders = [r for r in recorders if r.key in known or r in new]
                 keys = tuple([r.key for r in holders])
                 shape = tensor.shape if tensor.wraps else tensor._data.shape
                 origin: tuple[Unwatched, ...] = (self._key,) if self._past is None else (self._key, self._past)
                 node = leaf(keys if scope is None else scope.subsets.setdefault(keys, keys), shape, origin)
                 tensor = tensor.__copy__()
-                lift(tensor)
+                if traced:
+                    lift(tensor)
+                    self._identify(tensor)
+                else:
+                    self._stored = tensor
                 tensor._node = node
-                self._identify(tensor)
             else:
-                holders = new
                 keys = tuple(k for k in node.keys if k.open) + tuple(r.key for r in new)
                 # the scope's own tuple where it is the same: `read` compares by identity
                 node.keys = scope.keys if scope is not None and set(keys) == set(scope.keys) else keys
