@@ -276,7 +276,6 @@ def test_llvm_does_not_write_out_loops_around_loops(kind: str, turns: tuple[int,
     def measured(text: str, level: int) -> Any:
         module, passes = optimized(text, level)
         lengths.append((len(text.splitlines()), len(str(module).splitlines())))
-        assert bool(re.search(r"call .*@main\(", str(module))) == ("@main(" in text)
         return module, passes
 
     monkeypatch.setattr(machine, "optimized", measured)

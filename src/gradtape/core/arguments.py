@@ -16,7 +16,7 @@ from gradtape.core.dispatch import convert, promote
 from gradtape.core.hooks import HOOKS
 from gradtape.core.inference import broadcast_shapes
 from gradtape.core.tensor import Readable, Tensor
-from gradtape.core.typing import Dims, Integer, Real, TensorLike
+from gradtape.core.typing import Dims, Integer, TensorLike
 from gradtape.dtypes import DType, DTypeLike, as_dtype, float32
 from gradtape.errors import InvalidArgumentError, OpError
 
@@ -104,7 +104,7 @@ def whole(value: Integer, argument: str, op: str, least: int | None = None) -> i
     return int(number)
 
 
-def real_number(value: Real, argument: str, op: str) -> float:
+def real_number(value: TensorLike, argument: str, op: str) -> float:
     """A finite number of Python or NumPy, or a tensor or variable that has its value now."""
     number = _known(value, float)
     if number is None or not math.isfinite(number):

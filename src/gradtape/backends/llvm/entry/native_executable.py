@@ -157,8 +157,7 @@ def written(block: Block) -> WrittenProgram:
     loops, elements = any(n.kind == "loop" for n in program.notes), _elements(block)
     # a short program ends before another thread could begin: keeping the lock is quicker
     long = bool(program.calls) or loops or elements > LONG
-    owns = any(call.op is PULL_OPEN for call in program.calls)
-    calling_convention.write_entry(module, [packing.carrier(t, fixed) for t in params], returns, program.frame.size, long, owns)
+    calling_convention.write_entry(module, [packing.carrier(t, fixed) for t in params], returns, program.frame.size, long)
     source = str(module)
     level = machine.level_of(len(source), elements > HEAVY or (loops and _has_wide_loops(block)))
     takes, gives = [form(t, fixed) for t in params], [form(value.type, fixed) for value in block.results]

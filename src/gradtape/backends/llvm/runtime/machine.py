@@ -29,7 +29,7 @@ _STATE: dict[str, Any] = {}
 MASKED = ".masked."  # in the names of functions that only the vectoriser calls
 FRAME = "gt_kept_frame"  # what points to the memory of a program's values, kept from call to call
 DATA = "gt_data_"  # names of arrays that are constants of programs; what follows is the digest of their bytes
-REVISION = "3"  # of what is done to a module: object code on disk that was made in another way is not found
+REVISION = "4"  # of what is done to a module: object code on disk that was made in another way is not found
 HUGE = 1_000_000  # characters of IR from which on nothing is unrolled and made to use vectors
 LARGE = 400_000  # characters of IR from which on the passes are the cheaper ones, as for programs with little work
 
