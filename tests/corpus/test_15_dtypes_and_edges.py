@@ -207,3 +207,13 @@ def test_gradients_at_zero_spread_are_zero(name):
             g = tape.gradient(y, x)
         np.testing.assert_array_equal(g.numpy(), [4.0, 4.0, 4.0])
         np.testing.assert_array_equal(outer.gradient(g, x).numpy(), [2.0, 2.0, 2.0])
+
+
+def test_a_gradient_has_the_dtype_of_its_source_also_behind_masked_lanes():
+    half, x = gt.Variable([1.0, 2.0], dtype=gt.bfloat16), gt.Variable([0.0, 1.0], dtype=gt.float64)
+    with gt.GradientTape() as tape:
+        root = gt.where(x > 0.1, gt.sqrt(x), 0.0)  # its slope is infinite where nobody takes it: the walk runs a second time
+        loss = gt.reduce_sum(gt.cast(half, gt.float64) * root)
+    gradients = tape.gradient(loss, [half, x])
+    assert [g.dtype for g in gradients] == [gt.bfloat16, gt.float64]
+    assert np.asarray(gradients[0], np.float64).tolist() == [0.0, 1.0]

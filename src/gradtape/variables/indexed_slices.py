@@ -158,7 +158,7 @@ def total_of(cotangents: dict[Record, Any], versions: list[Record], boxed: bool)
 
 
 def like_source(answer: Tensor | IndexedSlices | None, source: Tensor | Readable) -> Any:
-    """The gradient in the dtype of its source: on bare arrays NumPy makes float32 of bfloat16 numbers."""
-    if answer.__class__ is Tensor and answer._data.dtype.char == "f" and source.dtype is bfloat16:
+    """The gradient in the dtype of its source: on bare arrays NumPy makes float32 or float64 of bfloat16 numbers."""
+    if answer.__class__ is Tensor and answer._data.dtype.char in "fd" and source.dtype is bfloat16:
         return box(answer._data.astype(bfloat16.dtype))
     return answer
