@@ -124,13 +124,14 @@ class _CallWriter:
         self.space |= {"_gt_taped": taped, "_gt_known": taped.known, "_gt_scope_of": SCOPE.get, "_gt_orders": orders}
         nodes = [f"_gt_node{i}" for i in range(len(inputs))]
         common = "".join([f" and ({node} is None or {node}.keys is _gt_keys)" for node in nodes])
-        pattern = "".join([f"{node} is None, " for node in nodes]) + "_gt_scope.orders or _gt_orders(_gt_scope)"
+        pattern = "".join([f"{node} is None, " for node in nodes]) + "_gt_scope.orders or _gt_orders(_gt_scope),"
+        known = "".join([f"{node}, " for node in nodes])
         lines = [
             *self._begin(), *[f"{node} = {name}._node" for node, name in zip(nodes, inputs, strict=True)],
             "_gt_scope = _gt_scope_of()", "_gt_keys = None if _gt_scope is None or _gt_scope.batches else _gt_scope.fast",
             f"_gt_run = _gt_known.get(({pattern})) if _gt_keys is not None{common} else None",
             f"if _gt_run is None: _gt_outs = _gt_taped(({''.join([f'{name}, ' for name in inputs])}))",
-            f"else: _gt_outs = _gt_run(_gt_scope, ({', '.join(nodes)},), ({''.join([f'{name}._data, ' for name in inputs])}))",
+            f"else: _gt_outs = _gt_run(_gt_scope, ({known}), ({''.join([f'{name}._data, ' for name in inputs])}))",
             "if _gt_outs is None: return _gt_miss",
         ]  # fmt: skip
         if self.outs:

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from operator import is_
 from typing import Any
 
 from gradtape.ir.dims import Dim, fresh_symbol, match, substitute, symbol
@@ -329,13 +328,9 @@ class Rebuild:
 
     def block(self, old: Block, visit: Visit | None = None, keep: Collection[Value] | None = None) -> Block:
         """A region (or other block) rebuilt by the same pass, or by `visit`."""
-        inner = self.inside(old, visit, keep)
+        inner = Rebuild(old, visit or self.visit, keep, self._callees)
         inner.run(old.operations)
         return inner.finish()
-
-    def inside(self, old: Block, visit: Visit | None = None, keep: Collection[Value] | None = None) -> Rebuild:
-        """A region in the making, for a pass that has something to say about its parameters or results."""
-        return type(self)(old, visit or self.visit, keep, self._callees)
 
     def callee(self, old: Block) -> Block:
         """A callee rebuilt by the same pass, once for all its calls."""
@@ -361,92 +356,6 @@ class Rebuild:
             self.new.results = flat(results)
             self.new.result_layout = layout_of(results)
         return self.new
-
-
-class _ChangeError(Exception):
-    """A pass would not leave the program as it is."""
-
-
-class _Trial(Rebuild):
-    """A pass that is tried: every value stands for itself, nothing is made, and the first change ends it."""
-
-    __slots__ = ()
-
-    def __init__(
-        self, old: Block, visit: Visit | None = None, keep: Collection[Value] | None = None,
-        callees: dict[Block, Block] | None = None,
-    ) -> None:  # fmt: skip
-        self._expect(keep is None or all(param in keep for param in old.params))
-        self.old = old
-        self.visit = visit or Rebuild.copy
-        self.memory = {}
-        self.loc = None
-        self._callees = {} if callees is None else callees
-
-    @staticmethod
-    def _expect(same: bool) -> None:
-        if not same:
-            raise _ChangeError
-
-    def _expect_all(
-        self, values: Mapping[str, Sequence[Value]] | Sequence[Value], old: Sequence[Value], layout: Layout
-    ) -> None:
-        if isinstance(values, Mapping):
-            self._expect(layout_of(values) == layout)
-            values = flat(values)
-        self._expect(len(values) == len(old) and all(map(is_, values, old)))
-
-    def __getitem__(self, value: Value) -> Value:
-        return value
-
-    def __setitem__(self, value: Value, new: Value) -> None:
-        self._expect(new is value)
-
-    def operands(self, operation: Operation) -> list[Value]:
-        return list(operation.operands)
-
-    def copy(
-        self, operation: Operation, *, op: Any = None,
-        operands: Mapping[str, Sequence[Value]] | Sequence[Value] | None = None, types: Iterable[Any] | None = None,
-        attrs: Mapping[str, Any] | None = None, regions: Mapping[str, Block] | None = None,
-        keep: Collection[Value] | None = None,
-    ) -> Operation:  # fmt: skip
-        old = operation.attrs
-        self._expect(types is None and (op is None or op is operation.op))
-        if operands is not None:
-            self._expect_all(operands, operation.operands, operation.layout)
-        if attrs is None and (callee := callee_of(operation)) is not None:
-            self.callee(callee)
-        elif attrs is not None and attrs is not old:
-            self._expect(len(attrs) == len(old) and all(attrs.get(name) is thing for name, thing in old.items()))
-        for name, region in operation.regions.items():
-            self._expect((self.block(region) if regions is None else regions[name]) is region)
-        self._expect(keep is None or all(value in keep for value in operation.results))
-        return operation
-
-    def emit(self, *args: Any, **kwargs: Any) -> Operation:
-        raise _ChangeError
-
-    def inline(self, *args: Any, **kwargs: Any) -> list[Value]:
-        raise _ChangeError
-
-    def finish(self, results: Mapping[str, Sequence[Value]] | None = None) -> Block:
-        if results is not None:
-            self._expect_all(results, self.old.results, self.old.result_layout)
-        return self.old
-
-
-def revised(block: Block, visit: Visit) -> Block:
-    """`rebuild`, or the block itself if `visit` leaves everything as it is, as most passes do with most programs.
-
-    It is tried first: so `visit` must have no memory but `scope.memory`, and look at nothing of `scope.new`.
-    """
-    trial = _Trial(block, visit)
-    try:
-        trial.run(block.operations)
-        return trial.finish()
-    except _ChangeError:
-        return rebuild(block, visit)
 
 
 def rebuild(block: Block, visit: Visit, callees: dict[Block, Block] | None = None) -> Block:

@@ -26,7 +26,7 @@ from gradtape.ops.create import entries, fits, is_symbolic, static_shape
 from gradtape.ops.dynamic import UPDATE_AT
 from gradtape.ops.index import TAKE, TAKE_ADD, check_range, gather, getitem
 from gradtape.ops.sampling import normal, spread
-from gradtape.ops.segment import unsorted_segment_prod
+from gradtape.ops.segment import own_range, unsorted_segment_prod
 from gradtape.ops.shape import normal_axis, reshape
 
 # -- index tuples as row numbers -------------------------------------------------------------------------------------
@@ -249,9 +249,8 @@ def _batch_rows(op: Op, flags: tuple[bool, ...], inputs: tuple[Tensor, ...], att
     x, indices, values = batching.all_batched(flags, inputs)
     size, count = x.shape[0], x.shape[1]
     # Row r of example e becomes row e·count + r of one tall array, so that no two examples write to one place.
-    own = np.arange(size).reshape((size, *([1] * (indices.ndim - 1)))) * count
     flat = reshape(x, (size * count, *tuple(x.shape)[2:]))
-    return reshape(apply(op, flat, cast(indices, "int64") + convert(own), values, **attrs), tuple(x.shape))
+    return reshape(apply(op, flat, own_range(indices, count), values, **attrs), tuple(x.shape))
 
 
 def _extreme_rows_into(x: Array, indices: Array, values: Array, *, largest: bool) -> Array:

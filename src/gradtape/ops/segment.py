@@ -19,6 +19,7 @@ from gradtape.core.tensor import Tensor
 from gradtape.core.typing import Array, Axes, Integer, TensorLike
 from gradtape.dtypes import DTypeLike, as_dtype
 from gradtape.errors import InvalidArgumentError
+from gradtape.ir.polynomial import Size
 from gradtape.ir.types import TensorSpec
 from gradtape.ops.index import TAKE, TAKE_ADD, check_range
 from gradtape.ops.sampling import away, normal, spread
@@ -174,9 +175,14 @@ def _batch_segments(op: Op, flags: tuple[bool, ...], inputs: tuple[Tensor, ...],
     data, ids = batching.all_batched(flags, inputs)
     size, num = ids.shape[0], attrs["num"]
     # Segment s of example e becomes segment e·num + s of one long list of segments.
-    own = np.arange(size).reshape((size, *([1] * (ids.ndim - 1)))) * num
-    out = apply(op, data, cast(ids, "int64") + convert(own), **{**attrs, "num": size * num})
+    out = apply(op, data, own_range(ids, num), **{**attrs, "num": size * num})
     return reshape(out, (size, num, *tuple(out.shape)[1:]))
+
+
+def own_range(indices: Tensor, count: Size) -> Tensor:
+    """Batched indices into `count` places each, as indices into the places of all examples, one after the other's."""
+    first = cast(convert(grid(indices.shape[0], 0, indices.ndim)), "int64")
+    return cast(indices, "int64") + first * (count if count.__class__ is int else number_of(count, "int64"))
 
 
 SEGMENT_EXTREME: Op = general(
@@ -429,7 +435,7 @@ from gradtape.ops.elementwise import cast, sqrt
 from gradtape.ops.reduce import reduce_max
 from gradtape.ops.select import floordiv, maximum, minimum, where
 from gradtape.ops.shape import SLICE_AXIS, concat, reshape
-from gradtape.ops.staged import count_of, is_traced, size_of
+from gradtape.ops.staged import count_of, is_traced, number_of, size_of
 
 __all__ = [
     "bincount", "confusion_matrix", "segment_max", "segment_mean", "segment_min", "segment_prod", "segment_sum",

@@ -17,7 +17,7 @@ import numpy as np
 from gradtape.core.inference import broadcast_shapes
 from gradtape.ir.graph import Block, Operation, Value
 from gradtape.ir.types import ListSpec
-from gradtape.ir.walk import Groups, Rebuild, groups_of, insert_param, revised
+from gradtape.ir.walk import Groups, Rebuild, groups_of, insert_param
 from gradtape.ops.compare import (
     BITWISE_AND,
     BITWISE_OR,
@@ -54,19 +54,22 @@ _EXPONENT = {"float16": 5, "bfloat16": 8, "float32": 8, "float64": 11, "complex6
 
 def canonicalize(block: Block) -> Block:
     """The program in its canonical form."""
-    return revised(block, _visit)
+    callees: dict[Block, Block] = {}
 
+    def visit(scope: Rebuild, operation: Operation) -> None:
+        if operation.op is COND:
+            _cond(scope, operation, callees)
+        elif operation.op is SCAN or operation.op is WHILE:
+            _loop(scope, operation, callees)
+        # constants and keys have nothing to bring into a form; other regions are nobody's business here
+        elif operation.regions or not operation.operands:
+            scope.copy(operation)
+        else:
+            _ordinary(scope, operation)
 
-def _visit(scope: Rebuild, operation: Operation) -> None:
-    if operation.op is COND:
-        _cond(scope, operation)
-    elif operation.op is SCAN or operation.op is WHILE:
-        _loop(scope, operation)
-    # constants and keys have nothing to bring into a form; other regions are nobody's business here
-    elif operation.regions or not operation.operands:
-        scope.copy(operation)
-    else:
-        _ordinary(scope, operation)
+    scope = Rebuild(block, visit, callees=callees)
+    scope.run(block.operations)
+    return scope.finish()
 
 
 def commutes(operation: Operation) -> bool:
@@ -184,9 +187,9 @@ def _spans(shapes: Sequence[Any], wanted: Any) -> bool:
 class _Region:
     """A region in the making, with some of its old parameters standing for others or for constants."""
 
-    def __init__(self, old: Block, scope: Rebuild, keep: set[Value]) -> None:
+    def __init__(self, old: Block, scope: Rebuild, keep: set[Value], callees: dict[Block, Block]) -> None:
         self.old = old
-        self.scope = scope.inside(old, keep=keep)
+        self.scope = Rebuild(old, scope.visit, keep, callees)
 
     def constant(self, param: Value, value: Value) -> None:
         """A constant from outside, repeated inside."""
@@ -219,7 +222,7 @@ def _enter(region: _Region, params: list[Value], values: list[Value], first: lis
             region.scope[param] = region.scope[params[first[i]]]
 
 
-def _cond(scope: Rebuild, operation: Operation) -> None:
+def _cond(scope: Rebuild, operation: Operation, callees: dict[Block, Block]) -> None:
     groups = scope.groups(operation)
     inputs = groups["inputs"]
     first = _first_places(inputs)
@@ -241,7 +244,7 @@ def _cond(scope: Rebuild, operation: Operation) -> None:
             drop.add(i)
     regions = {}
     for name, old in operation.regions.items():
-        region = _Region(old, scope, {p for p, s in zip(old.params, stay, strict=True) if s})
+        region = _Region(old, scope, {p for p, s in zip(old.params, stay, strict=True) if s}, callees)
         _enter(region, old.params, inputs, first)
         regions[name] = region.finish({"outputs": drop})
     kept = {v for i, v in enumerate(operation.results) if i not in drop}
@@ -270,7 +273,7 @@ def _unchanged(body: Block, carried: list[Value], consts: list[Value]) -> dict[i
     }
 
 
-def _loop(scope: Rebuild, operation: Operation) -> None:
+def _loop(scope: Rebuild, operation: Operation, callees: dict[Block, Block]) -> None:
     groups = scope.groups(operation)
     body = operation.regions["body"]
     carried, consts, xs = groups["carried"], groups["consts"], groups.get("xs", [])
@@ -291,7 +294,7 @@ def _loop(scope: Rebuild, operation: Operation) -> None:
         keep |= {p for i, p in enumerate(params["carried"]) if i not in fixed}
         keep |= {p for i, p in enumerate(params["consts"]) if stay[i]}
         keep |= {p for i, p in enumerate(params.get("xs", ())) if first_xs[i] == i}
-        region = _Region(old, scope, keep)
+        region = _Region(old, scope, keep, callees)
         inner = [*params["consts"], *(params["carried"][i] for i in fixed)]
         for i in range(len(consts), len(values)):
             if stay[i]:

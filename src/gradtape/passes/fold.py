@@ -17,7 +17,7 @@ from gradtape.dtypes import as_dtype
 from gradtape.ir.dims import symbols_in
 from gradtape.ir.graph import Block, Operation, Value
 from gradtape.ir.types import ListSpec
-from gradtape.ir.walk import Rebuild, groups_of, revised
+from gradtape.ir.walk import Rebuild, groups_of, rebuild
 from gradtape.ops.create import ONES_LIKE, ZEROS_LIKE
 from gradtape.ops.lists import LIST_GET, LIST_NEW
 from gradtape.ops.staged import CONSTANT
@@ -31,7 +31,7 @@ _NAMED = (ASSIGN, GRADIENT)  # identities that say something to whoever differen
 def fold(block: Block) -> Block:
     """The program with its constant parts computed."""
     with np.errstate(all="ignore"), unwarned():
-        return revised(block, _visit)
+        return rebuild(block, _visit)
 
 
 def _visit(scope: Rebuild, operation: Operation) -> None:

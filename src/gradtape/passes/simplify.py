@@ -14,7 +14,7 @@ import numpy as np
 
 from gradtape.ir.graph import Block, Operation, Value
 from gradtape.ir.types import ListSpec
-from gradtape.ir.walk import Rebuild, revised
+from gradtape.ir.walk import Rebuild, rebuild
 from gradtape.ops.dynamic import whole_key
 from gradtape.ops.elementwise import ADD, DIVIDE, MULTIPLY, NEGATIVE, POWER, SUBTRACT
 from gradtape.ops.index import GETITEM, PUT_SLICE
@@ -31,7 +31,7 @@ Rule = Callable[[Rebuild, Operation, list[Value]], "Value | None"]
 
 def simplify(block: Block) -> Block:
     """The program with exact algebraic rules applied once, operands before results."""
-    return revised(block, _visit)
+    return rebuild(block, _visit)
 
 
 def _visit(scope: Rebuild, operation: Operation) -> None:

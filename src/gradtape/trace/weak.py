@@ -184,7 +184,7 @@ def packed(values: Any, dtype: DTypeLike | None, hint: DTypeLike | None) -> Any:
 
 def _stacked(value: Any) -> WeakTensor:
     if value.__class__ in (list, tuple):
-        return stack([_stacked(item) for item in value])  # type: ignore[return-value]  # of numbers of the program
+        return weak(stack([_stacked(item) for item in value])._data)  # (truth values come back as a tensor)
     return value if isinstance(value, WeakTensor) else weak_number(value)
 
 
