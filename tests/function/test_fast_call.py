@@ -13,6 +13,7 @@ import pytest
 
 import gradtape as gt
 from gradtape.core.record import CLOCK
+from tests.harness.call_counts import calls_in
 
 X = gt.constant([1.0, 2.0, 3.0])
 Y = gt.constant([0.5, 0.25, 4.0])
@@ -24,29 +25,10 @@ class Pair(NamedTuple):
 
 
 def python_calls(run: Any) -> int:
-    """How many Python functions one run calls, itself not counted; it runs before until it takes the short way.
-
-    The least of several runs: what other tests left behind (finalizers, callbacks of weak references) may end in any of them.
-    """
+    """How many Python functions one run calls, itself not counted; it runs before until it takes the short way."""
     for _ in range(4):
         run()
-    return min(_calls(run) for _ in range(5))
-
-
-def _calls(run: Any) -> int:
-    count = 0
-
-    def note(frame: Any, event: str, arg: Any) -> None:
-        nonlocal count
-        count += event == "call"
-
-    before = sys.getprofile()
-    sys.setprofile(note)
-    try:
-        run()
-    finally:
-        sys.setprofile(before)
-    return count - 1
+    return calls_in(run, "call") - 1
 
 
 def served(f: Any, *args: Any, **kwargs: Any) -> Any:

@@ -6,7 +6,6 @@ was before the common cases were recognised at the first comparison.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +13,7 @@ import numpy as np
 import pytest
 
 import gradtape as gt
+from tests.harness.call_counts import calls_in
 
 X = gt.constant(np.ones(8, np.float32))
 DATA = gt.constant(np.ones(8, np.float32))
@@ -23,19 +23,7 @@ def calls_of(run: Callable[[], Any]) -> int:
     """How many functions a call calls, those of gradtape's own code and those of C."""
     for _ in range(40):  # programs are compiled, and walks written down
         run()
-    count = 0
-
-    def note(frame: Any, event: str, argument: Any) -> None:
-        nonlocal count
-        count += event in ("call", "c_call")
-
-    before = sys.getprofile()
-    sys.setprofile(note)
-    try:
-        run()
-    finally:
-        sys.setprofile(before)
-    return count
+    return calls_in(run, "call", "c_call")
 
 
 def empty_block() -> None:
