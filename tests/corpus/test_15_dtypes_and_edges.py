@@ -19,6 +19,7 @@ RULES = {
     # TensorFlow truncates the norms of integers and gives those of complex numbers a complex dtype
     "norm": lambda d: {"complex64": "float32", "complex128": "float64"}.get(d, d if d in FLOATS else "float32"),
     "bool": lambda d: "bool",
+    "complex": lambda d: "complex128" if d == "float64" else "complex64",
 }  # fmt: skip
 REAL = [*FLOATS, *SMALL, *LARGE]
 # operation: (rule, dtypes, function of two matrices)
@@ -37,6 +38,7 @@ TABLE = {
     "truncatediv": ("same", REAL, gt.truncatediv),
     "truncatemod": ("same", REAL, gt.truncatemod),
     "maximum": ("same", REAL, gt.maximum),
+    "complex": ("complex", FLOATS, gt.complex),
     "squared_difference": ("same", NUMBERS, gt.math.squared_difference),
     "divide_no_nan": ("quotient", NUMBERS, gt.math.divide_no_nan),
     "<": ("bool", REAL, lambda a, b: a < b),

@@ -320,3 +320,16 @@ def test_the_same_tensor_by_two_names():
     assert float(f(gt.constant(1.0))) == 11.0
     space["b"] = gt.constant(5.0)
     assert float(f(gt.constant(1.0))) == 51.0
+
+
+@pytest.mark.parametrize("method", ["upper", "split", "encode", "strip"])
+def test_methods_of_texts_of_unknown_sizes(method):
+    """The function is traced again for the size, as where such a text is measured, compared or taken apart."""
+
+    @gt.function(input_signature=[gt.TensorSpec([None])])
+    def f(x):
+        return x * len(getattr(f"{len(x)} rows", method)())
+
+    for count in (1, 100):
+        x = gt.ones([count])
+        assert float(f(x)[0]) == len(getattr(f"{count} rows", method)())

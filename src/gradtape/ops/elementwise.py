@@ -491,6 +491,8 @@ def complex(real: TensorLike, imag: TensorLike, name: str | None = None) -> Tens
     real, imag = promote(real, imag)
     if not real.dtype.is_floating:
         raise TypeError(f"complex: both parts must be floating, got dtype {real.dtype.name}; use gt.cast first")
+    if real.dtype.size < 4:  # there are no complex numbers of halves
+        real, imag = cast(real, "float32"), cast(imag, "float32")
     if tuple(real.shape) != tuple(imag.shape):  # the op's rules are for parts of one shape
         shape = inference.broadcast_shapes(real.shape, imag.shape)
         real, imag = broadcast_to(real, shape), broadcast_to(imag, shape)

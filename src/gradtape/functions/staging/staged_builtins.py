@@ -73,6 +73,11 @@ class StagedText:
     def __getitem__(self, key: Any) -> Any:
         return self._needed("taken apart")
 
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or not hasattr(str, name):
+            raise AttributeError(f"'str' object has no attribute {name!r}", name=name, obj=self)
+        return self._needed(f"asked for its .{name}")
+
     def __repr__(self) -> str:
         refuse_in_trial("a text that contains a number of the loop is shown")
         return "<text of a traced function>"
