@@ -32,6 +32,7 @@ INPLACE = tuple(name for name in dir(operator) if name[0] == "i" and hasattr(ope
 CHANGING = frozenset({
     *("__import__", "breakpoint", "compile", "eval", "exec", "exit", "help", "input", "open", "quit"),
     *("setitem", "delitem", "__setitem__", "__delitem__", *INPLACE, *(f"__{name}__" for name in INPLACE), "pack_into"),
+    *("insort", "insort_left", "insort_right"),
     *("copyto", "fill_diagonal", "place", "put", "put_along_axis", "putmask", "seterr", "setbufsize", "save", "savetxt"),
     *("fill", "sort", "partition", "resize", "itemset", "setfield", "setflags", "byteswap", "tofile", "dump", "at"),
 }) - {"sorted"}  # fmt: skip

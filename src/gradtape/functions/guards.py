@@ -205,10 +205,10 @@ class Guards:
     def changes(self, container: Any) -> None:
         """A container is changed by the function: who led to it must lead to the very same, whatever it holds. (What of its
         content counts has guards of its own.)"""
-        held = ObjectIdentity(container)
+        held, text = ObjectIdentity(container), shown(container)  # (a `__repr__` of the user's may read what is guarded then)
         for read in self._reads.values():
             if read.kind not in _DERIVED and read.kind != "object" and read.value_id == id(container):
-                read.expected = _Expected(lambda now: now is container, shown(container), held)
+                read.expected = _Expected(lambda now: now is container, text, held)
 
     def include(self, inner: Guards) -> None:
         """Another program is part of this one: what it read counts here too."""

@@ -3,24 +3,27 @@
 A program repeats the changes at each call. What it computes, and what it writes back, follows from what the container held at
 the start, unless the function only ever *added* to it (`history.append(loss)`, `cache[key] = y`) and looked at nothing else.
 So the content at the start is guarded for every container that is changed and used in any other way. Tensors and arrays in it
-are inputs, read at their place at each call; so are the numbers where they are `installed`.
+are inputs, read at their place at each call; so are the numbers where they are `installed`. Code that is not converted notes
+nothing: before it looks into a container the inputs stand in it (`Tracer.opened`), and what it changed is seen afterwards.
 Invariant: every use that is not known to be an addition counts as a look, whatever Python does with the container there.
 """
 
 from __future__ import annotations
 
+from array import array
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from gradtape.core.tensor import Tensor
 from gradtape.functions.guards import Guards
-from gradtape.functions.staging.places import Content, DictContent, SetContent
+from gradtape.functions.staging.places import Content, DictContent, SetContent, content_of
 from gradtape.functions.tokens import frozen, token
 
-CHANGEABLE = (list, dict, set, deque)
+CHANGEABLE = (list, dict, set, deque, array, bytearray)
 
 
 class ContainerUses:
@@ -75,30 +78,62 @@ def guard_start(place: Content, old: Any, now: Any, installed: Any, uses: Contai
     """Guard what a changed container held at the start of the call, if what the program does follows from it."""
     before = old if installed is None else installed
     if uses.looked(place.target) or not only_added(place, before, now):
-        guards.content(place.target, old, _token if installed is None else _token_without_numbers)
+        lifted = () if installed is None else {key for key, value in pairs(old) if installed[key] is not value}
+        guards.content(place.target, old, partial(_token, lifted))
     guards.changes(place.target)
 
 
-def _token(content: Any, number: Callable[[Any], Any] = token) -> Any:
-    """What counts of a container's content. Of tensors and arrays only which of them are the same: they are inputs."""
+def _token(lifted: Container[Any], content: Any) -> Any:
+    """What counts of a container's content. Of tensors and arrays only which of them are the same: they are inputs. Of the
+    numbers that are, their kind."""
     if isinstance(content, (set, frozenset)):
         return token(frozenset(content))
     firsts: dict[int, int] = {}
     return tuple([
         (token(key), firsts.setdefault(id(value), len(firsts))) if is_array(value)
-        else (token(key), number(value) if value.__class__ in (int, float, bool) else frozen(value, 10**6))
+        else (token(key), type(value) if key in lifted else frozen(value, 10**6))
         for key, value in pairs(content)
     ])  # fmt: skip
-
-
-def _token_without_numbers(content: Any) -> Any:
-    """The same where Python numbers are inputs too: of their kind."""
-    return _token(content, type)
 
 
 def is_array(value: Any) -> bool:
     """Whether an item is an input of the program: what it holds at each call counts, not which one it is."""
     return isinstance(value, (Tensor, np.ndarray))
+
+
+def calling(tracer: Any, function: Callable[..., Any], instead: Callable[..., Any] | None = None) -> Callable[..., Any]:
+    """A function or method that is not converted, or what is called `instead`: containers that it is given, or belongs to, may
+    be looked at, and changed."""
+    owner = getattr(function, "__self__", None)
+
+    def called(*args: Any, **kwargs: Any) -> Any:
+        places = [content_of(c) for c in (owner, *args, *kwargs.values()) if isinstance(c, CHANGEABLE)]
+        for place in places:
+            tracer.opened(place.target)
+        before = [place.read() for place in places]
+        try:
+            return (instead or function)(*args, **kwargs)
+        finally:
+            # Nobody tells what this code does: what the container holds before and after does. The change is made once more
+            # in our sight.
+            for place, old in zip(places, before, strict=True):
+                now = place.read()
+                if not _is_same(old, now):
+                    place.write(old)
+                    tracer.before(place.target)
+                    place.write(now)
+                    tracer.changed(place.target)
+
+    return called
+
+
+def _is_same(old: Any, now: Any) -> bool:
+    """Whether the same objects stand in the same places."""
+    if not isinstance(old, (list, tuple, dict)):
+        return bool(old == now)  # members of a set, numbers
+    return len(old) == len(now) and all(
+        (k is m or k == m) and a is b for (k, a), (m, b) in zip(pairs(old), pairs(now), strict=True)
+    )
 
 
 class AtStart:

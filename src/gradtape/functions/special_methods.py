@@ -66,7 +66,11 @@ class MetClasses:
 def _replace(cls: type) -> None:
     for name, method in list(vars(cls).items()):
         special = name.startswith("__") and name.endswith("__") and name not in _LEFT
-        if special and method.__class__ is FunctionType and policy.of_user(method.__code__.co_filename):
+        users = method.__class__ is FunctionType and (
+            policy.of_user(method.__code__.co_filename)
+            or (policy.passes_on(method.__code__) and name != "__repr__")  # messages ask for it
+        )
+        if special and users:
             # (past a metaclass of the user's, which may have a `__setattr__` of its own)
             type.__setattr__(cls, name, _standing_in(method))
 

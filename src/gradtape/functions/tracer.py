@@ -28,7 +28,7 @@ from gradtape.functions.building import Build, Building, InitialValueError
 from gradtape.functions.guards import Guards
 from gradtape.functions.impure import consumable
 from gradtape.functions.lifting import CONSTANTS, Lifting
-from gradtape.functions.outside_arrays import OutsideArrays
+from gradtape.functions.outside_arrays import OutsideArray, OutsideArrays
 from gradtape.functions.outside_containers import CHANGEABLE, ContainerUses, is_array, pairs, places_at_start
 from gradtape.functions.program import Capture
 from gradtape.functions.readers import ItemReader, held, reader
@@ -455,6 +455,33 @@ class Tracer:
         self.installed[place.key] = installed
         place.write(installed)
 
+    def opened(self, container: Any) -> None:
+        """Somebody who notes no reads looks into a container: tensors from outside in it give way to their inputs, arrays count
+        by what they hold."""
+        if id(container) not in self.external or isinstance(container, Tensor) or (content := content_of(container)) is None:
+            return
+        old = next((log.entries[content.key][1] for log in self.logs if content.key in log.entries), None)
+        now = content.read()
+        old = now if old is None else old
+        start = places_at_start(old)
+        for value in [value for _, value in pairs(now) if id(value) in start and isinstance(value, np.ndarray)]:
+            self.arrays.met(value, ItemReader(content, start[id(value)]))
+            self.arrays.used(value)
+
+        def inputs(items: Any) -> Any:
+            fresh = {
+                key: self.stand_in(value, ItemReader(content, start[id(value)]), f"an item [{start[id(value)]!r}]")
+                if id(value) in start and isinstance(value, Tensor) and not isinstance(value, TracedTensor)
+                else value
+                for key, value in pairs(items)
+            }
+            return fresh if isinstance(items, dict) else list(fresh.values())
+
+        if any(isinstance(value, Tensor) and not isinstance(value, TracedTensor) for _, value in pairs(now)):
+            self.logs[0].note(content)
+            self.installed.setdefault(content.key, inputs(old))
+            content.write(inputs(now))
+
     def _installed(self, value: Any, read: Callable[[], Any], label: str) -> Any:
         from gradtape.trace.weak import weak
 
@@ -510,6 +537,8 @@ class Tracer:
 
     def before(self, target: Any) -> None:
         """A container or tensor is about to be changed in place; of other objects converted code notes no items."""
+        if isinstance(target, np.flatiter) and isinstance(target.base, OutsideArray):
+            self.arrays.writing(target.base.root)
         if (place := content_of(target)) is None:
             return
         if isinstance(target, deque) and id(target) in self.external and len(self.logs) > 1:

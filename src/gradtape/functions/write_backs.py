@@ -236,7 +236,18 @@ def _set_action(
     return act
 
 
-_CONTENT_ACTIONS: dict[str, Any] = {"list": _list_action, "deque": _list_action, "dict": _dict_action, "set": _set_action}
+def _numbers_action(
+    target: Holder, id_of: int, before: Any, old: Any, now: Any, collector: OutputCollector, label: str
+) -> Action:  # fmt: skip
+    def act(outs: list[Any], tensors: Sequence[Any], caller: Any) -> None:
+        target(caller)[:] = now
+
+    return act
+
+
+_CONTENT_ACTIONS: dict[str, Any] = {
+    "list": _list_action, "deque": _list_action, "dict": _dict_action, "set": _set_action, "numbers": _numbers_action,
+}  # fmt: skip
 
 
 def _items_template(items: dict[Any, Any], old: Any, collector: OutputCollector, label: str) -> dict[Any, Any]:

@@ -6,22 +6,21 @@ Each first asks whether anything it was given is staged; if not, it is the built
 
 from __future__ import annotations
 
-import bisect
 import builtins
 import copy
 import dataclasses
 import functools
-import heapq
 import operator
+from collections import deque
 from collections.abc import Callable, Iterator
-from types import FunctionType, MethodType
+from types import BuiltinMethodType, FunctionType, MethodType
 from typing import Any
 
 from gradtape.core.tensor import Readable, Tensor, is_tensor
 from gradtape.functions.autograph.reading import attr, del_attr, iterate, own_method, set_attr, taken
 from gradtape.functions.foreign_calls import own_iterator
 from gradtape.functions.impure import refuse_advancing
-from gradtape.functions.outside_containers import pairs
+from gradtape.functions.outside_containers import CHANGEABLE, calling, pairs
 from gradtape.functions.staging import absent, math_numbers, python_kinds, staged_builtins as staging
 from gradtape.functions.staging.branches import is_staged, stage_if_exp, valued
 from gradtape.functions.staging.iterables import PulledIterable, StagedIterable
@@ -104,6 +103,8 @@ CHANGES = {
     "__imul__", "update", "setdefault", "popitem", "__ior__", "add", "discard", "difference_update", "intersection_update",
     "symmetric_difference_update", "__iand__", "__isub__", "__ixor__", "appendleft", "popleft", "extendleft", "rotate",
 }  # fmt: skip
+SHOWS = {"pop", "popleft", "popitem", "setdefault", "remove", "sort", "__iter__", "__reversed__"}  # what the items are
+KNOWN = frozenset({*CHANGES, *dir(list), *dir(dict), *dir(set), *dir(deque)})
 TAKES_KEY = {"pop", "insert", "get", "setdefault", "index", "count", "remove", "extend", "__getitem__", "__setitem__"}
 
 
@@ -124,7 +125,10 @@ def _holds(value: Any) -> bool:
     return value.__class__ in (list, tuple) and any(_asked(part) for part in value)
 
 
-CALLED = (FunctionType, MethodType, functools.partial, operator.attrgetter, operator.itemgetter, operator.methodcaller)
+CALLED = (
+    FunctionType, MethodType, BuiltinMethodType, functools.partial, operator.attrgetter, operator.itemgetter,
+    operator.methodcaller,
+)  # fmt: skip
 
 
 def converted_argument(value: Any) -> Any:
@@ -139,6 +143,10 @@ def converted_argument(value: Any) -> Any:
 def container_method(tracer: Any, method: Any) -> Any:
     """A method of a list, dict or set: changes are announced, reads of the whole are noted."""
     container, name = method.__self__, method.__name__
+    if name not in KNOWN:  # of a class of its own, as `OrderedDict.move_to_end`
+        return calling(tracer, method)
+    if name in SHOWS:
+        tracer.opened(container)
     if name in CHANGES:
         # (in another process it may be another one: hashes of strings differ)
         if name == "pop" and isinstance(container, set):
@@ -238,7 +246,7 @@ def _len(*args: Any, **kwargs: Any) -> Any:
     if own is not None:
         return own()
     count = len(*args, **kwargs)
-    return active().item(args[0], LENGTH, count) if isinstance(args[0], (list, tuple, dict, set)) else count
+    return active().item(args[0], LENGTH, count) if isinstance(args[0], (tuple, *CHANGEABLE)) else count
 
 
 def _consume(builtin: Any) -> Any:
@@ -275,9 +283,12 @@ def _by_key(builtin: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return builtin(values, **kwargs)
 
 
+_GONE_THROUGH = (list, deque, type({}.values()))
+
+
 def _noted(args: tuple[Any, ...]) -> tuple[Any, ...]:
     tracer = active()
-    return builtins.tuple([builtins.list(iterate(tracer, a)) if a.__class__ is list else a for a in args])
+    return builtins.tuple([builtins.list(iterate(tracer, a)) if isinstance(a, _GONE_THROUGH) else a for a in args])
 
 
 def _quantifier(builtin: Any) -> Any:
@@ -417,27 +428,9 @@ def _of_numbers(function: Any) -> Any:
 
 
 def _reduce(*args: Any) -> Any:
-    return functools.reduce(*(converted_argument(arg) for arg in args))
+    return functools.reduce(*(taken(converted_argument(arg)) for arg in args))
 
 
-def _changing_list(function: Any) -> Any:
-    """A function of the standard library that changes the list it is given first."""
-
-    def overload(*args: Any, **kwargs: Any) -> Any:
-        if not args or args[0].__class__ is not list:
-            return function(*args, **kwargs)
-        tracer = active()
-        tracer.before(args[0])
-        result = function(*args, **kwargs)
-        tracer.changed(args[0])
-        return result
-
-    return overload
-
-
-CHANGING_LISTS = (
-    heapq.heappush, heapq.heappop, heapq.heapify, heapq.heappushpop, heapq.heapreplace, bisect.insort_right, bisect.insort_left,
-)  # fmt: skip
 OVERLOADS: dict[Any, Any] = {
     builtins.len: _len, builtins.getattr: _getattr, builtins.hasattr: _hasattr, builtins.setattr: _setattr,
     builtins.delattr: _delattr, builtins.next: _next, builtins.isinstance: _isinstance, builtins.type: _type,
@@ -449,5 +442,5 @@ OVERLOADS: dict[Any, Any] = {
     **{f: _consume(f) for f in (max, min, sorted, sum, list, tuple)},
     **{f: _quantifier(f) for f in (any, all)},
     **{f: _with_function(f) for f in (map, filter)},
-    **{f: _changing_list(f) for f in CHANGING_LISTS}, **COPIES, **{f: _of_numbers(f) for f in math_numbers.FUNCTIONS},
+    **COPIES, **{f: _of_numbers(f) for f in math_numbers.FUNCTIONS},
 }  # fmt: skip

@@ -13,7 +13,6 @@ import inspect
 import operator
 import sys
 import weakref
-from collections import deque
 from functools import partial
 from types import BuiltinFunctionType, FunctionType, MethodDescriptorType, MethodType, MethodWrapperType, WrapperDescriptorType
 from typing import Any
@@ -31,6 +30,7 @@ from gradtape.functions.autograph.numpy_calls import numpy_call, scipy_call
 from gradtape.functions.autograph.reading import attr, item, set_plain_attr
 from gradtape.functions.foreign_calls import admitted, looking_at_arguments
 from gradtape.functions.impure import tells, warn_frozen
+from gradtape.functions.outside_containers import CHANGEABLE, calling
 from gradtape.functions.special_methods import original
 from gradtape.functions.staging.progress import bar_call
 from gradtape.functions.staging.staged_values import Maybe, StagedItems, Undefined, staged_items
@@ -38,7 +38,6 @@ from gradtape.trace.effects import active, refuse_in_trial, trying
 from gradtape.trace.weak import WeakTensor, default_number
 from gradtape.tree import flatten
 
-CONTAINERS = (list, dict, set, deque)
 GIVEN = (list, tuple, dict, Maybe)
 LIBRARY = "ag__library"  # where a function of gradtape keeps what is called instead
 LIBRARIES = {"gradtape", "numpy", "scipy", *sys.stdlib_module_names}
@@ -123,7 +122,7 @@ def _foreign(callee: Any, tracer: Any) -> Any:
     """What is called as it is. Arrays from outside that it is given may be looked at and changed."""
     if tracer is None:
         return callee
-    callee = admitted(callee) if tracer.trials.depth else callee
+    callee = calling(tracer, callee, admitted(callee) if tracer.trials.depth else None)
     return tracer.arrays.calling(callee) if tracer.arrays.known else callee
 
 
@@ -154,7 +153,7 @@ def _function(callee: Any) -> Any:
 
 
 def _builtin(callee: Any, tracer: Any) -> Any:
-    if isinstance(callee.__self__, CONTAINERS):
+    if isinstance(callee.__self__, CHANGEABLE):
         method = container_method(tracer, callee)
         return looking_at_arguments(method) if tracer.trials.depth else method
     if tells(callee, tracer.external):
@@ -164,7 +163,7 @@ def _builtin(callee: Any, tracer: Any) -> Any:
 
 
 def _method_wrapper(callee: Any, tracer: Any) -> Any:
-    if isinstance(callee.__self__, CONTAINERS):
+    if isinstance(callee.__self__, CHANGEABLE):
         return container_method(tracer, callee)
     if callee.__name__ == "__setattr__":
         return partial(set_plain_attr, callee.__self__)
@@ -172,8 +171,10 @@ def _method_wrapper(callee: Any, tracer: Any) -> Any:
 
 
 def _in_place_of(callee: Any, overload: Any, tracer: Any) -> Any:
-    if overload is callee and callee.__class__ is not type:
-        return _foreign(callee, tracer)
+    if overload is callee:
+        if callee.__class__ is not type:
+            return _foreign(callee, tracer)
+        overload = calling(tracer, callee)
     if not tracer.trials.depth:
         return overload
     return looking_at_arguments(callee, overload) if callee in OVERLOADS else admitted(callee, overload)

@@ -30,7 +30,7 @@ CONVERTED: dict[str, tuple[str, ...]] = {
     contextlib.__file__: (
         "contextmanager.", "ContextDecorator.__call__.", "_GeneratorContextManagerBase._",
     ),
-    collections.__file__: ("UserDict.", "UserList."),
+    collections.__file__: ("ChainMap.", "Counter.", "UserDict.", "UserList."),
 }  # fmt: skip
 
 _TOLD: list[str] = []
@@ -45,7 +45,12 @@ def left_alone(code: CodeType) -> bool:
     """Whether functions with this code always run as they are."""
     if bool(code.co_flags & SUSPENDS) or code.co_filename.startswith(tuple(_TOLD)):
         return True
-    return of_libraries(code.co_filename) and not code.co_qualname.startswith(CONVERTED.get(code.co_filename, ()))
+    return of_libraries(code.co_filename) and not passes_on(code)
+
+
+def passes_on(code: CodeType) -> bool:
+    """Whether this is code of the standard library that is converted."""
+    return code.co_qualname.startswith(CONVERTED.get(code.co_filename, ()))
 
 
 def of_libraries(filename: str) -> bool:

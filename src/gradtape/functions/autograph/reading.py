@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import operator
-from collections import deque
 from collections.abc import Iterator
 from functools import partial
 from sys import getrefcount
@@ -26,7 +25,7 @@ from gradtape.functions.autograph.raising import Suppressing
 from gradtape.functions.autograph.scopes import GLOBAL
 from gradtape.functions.foreign_calls import advancing, changing, reading_key, updating
 from gradtape.functions.impure import refuse_advancing
-from gradtape.functions.outside_containers import CHANGEABLE, pairs
+from gradtape.functions.outside_containers import CHANGEABLE, calling, pairs
 from gradtape.functions.special_methods import original
 from gradtape.functions.staging import absent, staged_builtins as staging
 from gradtape.functions.staging.branches import is_staged, valued
@@ -226,6 +225,8 @@ def item(target: Any, key: Any) -> Any:
         return together
     # (a defaultdict, or another dict with `__missing__`, changes as it is read)
     reading_key(target, key)
+    if isinstance(target, dict) and target.__class__ is not dict and key not in target:
+        return calling(tracer, target.__getitem__)(key)
     value = tracer.item(target, key, target[key])
     return absent.key(target, key) if absent.is_absent(value) and isinstance(target, dict) else value
 
@@ -320,7 +321,7 @@ def del_item(target: Any, key: Any) -> None:
 def inplace(operation: str, target: Any, value: Any) -> Any:
     """`target += value` and its kin: the new value. `operation` is the name of a function of `operator`, as "iadd"."""
     function = getattr(operator, operation)
-    if (tracer := active()) is not None and isinstance(target := there(target), (list, dict, set, deque)):
+    if (tracer := active()) is not None and isinstance(target := there(target), CHANGEABLE):
         tracer.before(target)
         if staged_items(target) is not None or staged_items(value) is not None or is_staged(value):
             result = staging.inplace(operation, target, value)
@@ -388,10 +389,11 @@ def managed(manager: Any) -> Any:
 def taken(value: Any) -> Any:
     """What a copy of a container is made of, or a builtin goes through: in the place of tensors and arrays from outside the
     inputs that stand for them, and objects known to be from outside. (A container of numbers and text is what it is.)"""
-    kind = value.__class__
+    kind, tracer = value.__class__, active()
     if (kind is not list and kind is not tuple and kind is not dict) or staged_items(value) is not None:
+        if tracer is not None and isinstance(value, CHANGEABLE):
+            tracer.opened(value)
         return value
-    tracer = active()
     if tracer is None or id(value) not in tracer.external or all(v.__class__ in SCALARS for _, v in pairs(value)):
         return value
     return kind([(k, tracer.item(value, k, v)) for k, v in pairs(value)] if kind is dict else _items(tracer, value))
@@ -410,6 +412,7 @@ def iterate(tracer: Any, iterated: Any) -> Any:
     else:
         refuse_advancing(iterated, tracer.external)
         advancing(iterated)
+        taken(iterated)
     return iterated
 
 
@@ -436,6 +439,7 @@ def in_(value: Any, container: Any) -> Any:
         if isinstance(container, dict) and absent.is_absent(container.get(value)):
             # whether the key is there depends on the path that was taken
             return container[value].flag
+        taken(container)
         if (own := own_method(container, "__contains__")) is not None:
             from gradtape.functions.autograph.control_calls import not_
 
@@ -472,7 +476,7 @@ def unpack(value: Any, count: int, star: int | None) -> Any:
     if is_staged(value) or staged_items(value) is not None:
         return staging.unpack(value, count, star)
     advancing(value)
-    return _items(tracer, value) if value.__class__ is list or value.__class__ is tuple else value
+    return _items(tracer, value) if value.__class__ is list or value.__class__ is tuple else taken(value)
 
 
 def append(target: list[Any], value: Any) -> None:

@@ -8,6 +8,7 @@ Invariant: a place has one identity (`key`), independent of the name under which
 
 from __future__ import annotations
 
+from array import array
 from collections import deque
 from types import FunctionType
 from typing import Any
@@ -130,6 +131,16 @@ class DequeContent(Content):
         self.target.extend(value)
 
 
+class NumbersContent(Content):
+    """All numbers of an `array.array` or a `bytearray`."""
+
+    __slots__ = ()
+    kind, name, kept = "numbers", "array of numbers", staticmethod(lambda target: target[:])
+
+    def write(self, value: Any) -> None:
+        self.target[:] = value
+
+
 class TensorVersion(Content):
     """The version a tensor object stands for: `t[i] = v` gives it another."""
 
@@ -244,7 +255,10 @@ class ArrayContent(Content):
         self.target.restore(value)
 
 
-_CONTENTS = ((list, ListContent), (dict, DictContent), (Tensor, TensorVersion), (set, SetContent), (deque, DequeContent))
+_CONTENTS = (
+    (list, ListContent), (dict, DictContent), (Tensor, TensorVersion), (set, SetContent), (deque, DequeContent),
+    ((array, bytearray), NumbersContent),
+)  # fmt: skip
 
 
 def content_of(value: Any) -> Any:
