@@ -165,7 +165,6 @@ def conv_transpose(
 def atrous_conv2d(value: TensorLike, filters: TensorLike, rate: Integer, padding: Padding, name: str | None = None) -> Tensor:
     """`conv2d` whose filter has `rate` - 1 gaps between its elements.
 
-    >>> import gradtape as gt
     >>> gt.nn.atrous_conv2d(gt.ones((1, 3, 3, 1)), gt.ones((2, 2, 1, 1)), 2, "VALID").numpy().ravel()
     array([4.], dtype=float32)
     """
@@ -193,7 +192,6 @@ def dilation2d(
 ) -> Tensor:  # fmt: skip
     """The largest of input + filter in each window, channel by channel: greyscale dilation.
 
-    >>> import gradtape as gt
     >>> x = gt.reshape(gt.range(4.0), (1, 2, 2, 1))
     >>> gt.nn.dilation2d(x, gt.zeros((2, 2, 1)), 1, "VALID", "NHWC", 1).numpy().ravel()
     array([3.], dtype=float32)
@@ -225,7 +223,6 @@ def erosion2d(
 ) -> Tensor:  # fmt: skip
     """The smallest of input - filter in each window, channel by channel: greyscale erosion.
 
-    >>> import gradtape as gt
     >>> gt.nn.erosion2d(gt.ones((1, 2, 2, 1)), gt.zeros((2, 2, 1)), 1, "VALID", "NHWC", 1).numpy().ravel()
     array([1.], dtype=float32)
     """
