@@ -184,6 +184,7 @@ def atrous_conv2d_transpose(
         Sample(spread(1, 4, 4, 2), normal(2, 2, 2) * 0.01, [1, 1, 1, 1], "SAME", "NHWC", [1, 1, 1, 1]),
         Sample(spread(1, 5, 5, 1), normal(2, 2, 1) * 0.01, [1, 2, 1, 1], "VALID", "NHWC", [1, 2, 2, 1]),
         Sample(normal(1, 5, 5, 1), normal(2, 2, 3), 1, "SAME", "NHWC", 1, raises=(ValueError, "channels")),
+        Sample(normal(1, 5, 5, 1), normal(2, 2, 1), 1, "SAME", "NCHW", 1, raises=(ValueError, "must be 'NHWC', got")),
     ]
 )
 def dilation2d(
