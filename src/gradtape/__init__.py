@@ -1,7 +1,8 @@
 """gradtape: automatic differentiation with TensorFlow's GradientTape programming model.
 
 This file only re-exports: every name here is defined in the layer it belongs to (see ARCHITECTURE.md). What makes functions of
-programs is loaded with the first name of it that is used, so that `import gradtape` stays fast.
+programs is loaded with the first name of it that is used, so that `import gradtape` stays fast. Examples in docstrings begin
+after `import gradtape as gt`.
 """
 
 import typing as _typing

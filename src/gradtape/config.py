@@ -42,7 +42,6 @@ NATIVE_CACHE_BYTES = 512_000_000
 def run_functions_eagerly(run_eagerly: bool) -> None:
     """Make `@function` run the undecorated Python function (for debugging).
 
-    >>> import gradtape as gt
     >>> f = gt.function(lambda x: x.numpy().tolist())  # no program can do that
     >>> gt.config.run_functions_eagerly(True)
     >>> f(gt.constant([1.0, 2.0]))
@@ -55,7 +54,6 @@ def run_functions_eagerly(run_eagerly: bool) -> None:
 def functions_run_eagerly() -> bool:
     """Whether `run_functions_eagerly(True)` is in force.
 
-    >>> import gradtape as gt
     >>> gt.config.functions_run_eagerly()
     False
     """
@@ -66,7 +64,6 @@ def debug_passes(enabled: bool) -> None:
     """Check every program after each pass (slow): a pass that breaks one is named; and defects of the look at a program with
     floating-point events are raised, where otherwise its results alone are judged. GRADTAPE_DEBUG_PASSES=1 does the same.
 
-    >>> import gradtape as gt
     >>> gt.config.debug_passes(False)
     """
     settings["passes_debugged"] = bool(enabled)
@@ -75,7 +72,6 @@ def debug_passes(enabled: bool) -> None:
 def passes_debugged() -> bool:
     """Whether `debug_passes(True)` is in force.
 
-    >>> import gradtape as gt
     >>> gt.config.passes_debugged()
     False
     """
@@ -87,7 +83,6 @@ def native_code(enabled: bool) -> None:
 
     Functions compiled before keep what they have; GRADTAPE_NATIVE=0 means False from the start.
 
-    >>> import gradtape as gt
     >>> gt.config.native_code(True)
     """
     settings["native"] = bool(enabled)
@@ -96,7 +91,6 @@ def native_code(enabled: bool) -> None:
 def native_code_enabled() -> bool:
     """Whether `native_code(True)` is in force.
 
-    >>> import gradtape as gt
     >>> gt.config.native_code_enabled()
     True
     """
@@ -108,7 +102,6 @@ def native_eager(enabled: bool, after: int = 50_000) -> None:
     same records, with less time between them; and whether backward passes that came often are compiled, which gives the same
     gradients to rounding. As by default; `native_eager(False)` and GRADTAPE_NATIVE=0 leave it to Python, to the last bit.
 
-    >>> import gradtape as gt
     >>> gt.config.native_eager(False)
     >>> gt.config.native_eager(True)
     """
@@ -120,7 +113,6 @@ def native_eager(enabled: bool, after: int = 50_000) -> None:
 def eager_records() -> int | None:
     """After how many recorded operations machine code serves eager code; None: never.
 
-    >>> import gradtape as gt
     >>> records = gt.config.eager_records()
     """
     return settings["native_eager"] if settings["native"] else None
@@ -129,7 +121,6 @@ def eager_records() -> int | None:
 def when_native_eager_changes(watcher: Callable[[int | None], None]) -> None:
     """Call a function with the new number whenever `native_eager` is called.
 
-    >>> import gradtape as gt
     >>> gt.config.when_native_eager_changes(lambda number: None)
     """
     _eager_watchers.append(watcher)
@@ -139,7 +130,6 @@ def learn_gradients(enabled: bool, after: int = 30) -> None:
     """Whether a gradient that was asked so many times of the same sequence of operations is computed by straight-line code that
     is written for it: the same rules on the same values in the same order. As by default.
 
-    >>> import gradtape as gt
     >>> gt.config.learn_gradients(False)
     >>> gt.config.learn_gradients(True)
     """
@@ -149,7 +139,6 @@ def learn_gradients(enabled: bool, after: int = 30) -> None:
 def native_cache_directory() -> str | None:
     """Where object code is kept between processes: GRADTAPE_CACHE, or the user's cache directory; None if that is empty.
 
-    >>> import gradtape as gt
     >>> directory = gt.config.native_cache_directory()
     """
     given = settings["native_cache"]
@@ -163,7 +152,6 @@ def native_cache_directory() -> str | None:
 def set_native_cache_directory(directory: str | os.PathLike[str] | None) -> None:
     """Keep object code there; None keeps none.
 
-    >>> import gradtape as gt
     >>> gt.config.set_native_cache_directory(gt.config.native_cache_directory())
     """
     settings["native_cache"] = "" if directory is None else os.fspath(directory)
@@ -172,7 +160,6 @@ def set_native_cache_directory(directory: str | os.PathLike[str] | None) -> None
 def native_cache_bytes() -> int:
     """How much object code is kept on disk.
 
-    >>> import gradtape as gt
     >>> gt.config.native_cache_bytes() > 0
     True
     """
@@ -184,7 +171,6 @@ def set_threads(number: int | None) -> None:
 
     Results do not depend on it.
 
-    >>> import gradtape as gt
     >>> gt.config.set_threads(1)
     >>> gt.config.threads()
     1
@@ -200,7 +186,6 @@ def set_threads(number: int | None) -> None:
 def threads() -> int:
     """How many threads large kernels of compiled functions may use.
 
-    >>> import gradtape as gt
     >>> gt.config.threads() >= 1
     True
     """
@@ -215,7 +200,6 @@ def threads() -> int:
 def when_threads_change(watcher: Callable[[int], None]) -> None:
     """Call a function with the new number whenever `set_threads` is called.
 
-    >>> import gradtape as gt
     >>> gt.config.when_threads_change(lambda number: None)
     """
     _thread_watchers.append(watcher)
@@ -233,7 +217,6 @@ _RANKS = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE", "SLURM_STEP
 def blas_threads_asked() -> str | None:
     """What the environment says about the threads of NumPy's BLAS, if it says anything.
 
-    >>> import gradtape as gt
     >>> asked = gt.config.blas_threads_asked()
     """
     names = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
@@ -243,7 +226,6 @@ def blas_threads_asked() -> str | None:
 def launched_ranks() -> int:
     """How many processes were started together to run this program, as far as the environment says: 1 if nothing does.
 
-    >>> import gradtape as gt
     >>> gt.config.launched_ranks()
     1
     """
@@ -253,7 +235,6 @@ def launched_ranks() -> int:
 def ranks_debugged() -> bool:
     """Whether ranks compare each operation between them before they do it: GRADTAPE_DEBUG_RANKS=1.
 
-    >>> import gradtape as gt
     >>> gt.config.ranks_debugged()
     False
     """
@@ -263,7 +244,6 @@ def ranks_debugged() -> bool:
 def strict_gradients(enabled: bool) -> None:
     """Warn, with the cause, whenever `tape.gradient` answers None. GRADTAPE_STRICT_GRADIENTS=1 does the same.
 
-    >>> import gradtape as gt
     >>> gt.config.strict_gradients(False)
     """
     settings["gradients_strict"] = bool(enabled)
@@ -272,7 +252,6 @@ def strict_gradients(enabled: bool) -> None:
 def gradients_strict() -> bool:
     """Whether `strict_gradients(True)` is in force.
 
-    >>> import gradtape as gt
     >>> gt.config.gradients_strict()
     False
     """

@@ -31,7 +31,6 @@ _LOGICAL_CPU = LogicalDevice("/device:CPU:0", "CPU")
 def list_physical_devices(device_type: str | None = None) -> list[PhysicalDevice]:
     """The devices of a type, or all: one CPU, so that `if list_physical_devices("GPU")` is False.
 
-    >>> import gradtape as gt
     >>> gt.config.list_physical_devices("GPU")
     []
     >>> gt.config.list_physical_devices()
@@ -108,7 +107,6 @@ def enable_op_determinism() -> None:
 def is_gpu_available(cuda_only: bool = False, min_cuda_compute_capability: object = None) -> bool:
     """False: gradtape computes on the CPU.
 
-    >>> import gradtape as gt
     >>> gt.test.is_gpu_available()
     False
     """

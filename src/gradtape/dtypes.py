@@ -17,7 +17,6 @@ from gradtape.errors import InvalidArgumentError
 class DType:
     """The element type of a tensor, e.g. `gt.float32`.
 
-    >>> import gradtape as gt
     >>> gt.float32.is_floating, gt.float32 == "float32", gt.complex64.real_dtype
     (True, True, gt.float32)
     """
@@ -150,7 +149,6 @@ _BY_PYTHON: dict[Any, DType] = {float: float32, int: int32, bool: bool_, complex
 def as_dtype(type_value: DTypeLike) -> DType:
     """The `DType` of a name, a NumPy dtype, a Python or NumPy scalar type, or a `DType`.
 
-    >>> import gradtape as gt
     >>> gt.as_dtype("float64"), gt.as_dtype(float)
     (gt.float64, gt.float32)
     """

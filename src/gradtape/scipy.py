@@ -1,6 +1,5 @@
 """`gt.scipy`: SciPy's special functions and log densities for tensors, under SciPy's names. Only re-exports.
 
->>> import gradtape as gt
 >>> float(gt.grad(lambda scale: gt.scipy.stats.norm.logpdf(2.0, 0.0, scale))(1.0))
 3.0
 """

@@ -25,7 +25,6 @@ class LeafTuple(tuple[Any, ...]):
 def is_nested(seq: Structure) -> TypeGuard[Any]:
     """Whether `seq` is a container that `flatten` opens.
 
-    >>> import gradtape as gt
     >>> gt.nest.is_nested([1, 2]), gt.nest.is_nested(gt.constant([1, 2]))
     (True, False)
     """
@@ -64,7 +63,6 @@ def _collect(structure: Iterable[Any], leaves: list[Any]) -> None:
 def flatten(structure: Structure, expand_composites: bool = False) -> list[Any]:
     """The leaves in a fixed order; a leaf alone gives a list of one.
 
-    >>> import gradtape as gt
     >>> gt.nest.flatten({"b": 2, "a": [1, (3,)]})
     [1, 3, 2]
     """
@@ -78,7 +76,6 @@ def flatten(structure: Structure, expand_composites: bool = False) -> list[Any]:
 def pack_sequence_as(structure: Structure, flat_sequence: Iterable[Any], expand_composites: bool = False) -> Any:
     """`flat_sequence` arranged like `structure`.
 
-    >>> import gradtape as gt
     >>> gt.nest.pack_sequence_as({"b": 0, "a": [0]}, [1, 2])
     {'b': 2, 'a': [1]}
     """
@@ -130,7 +127,6 @@ def like(container: Any, children: Sequence[Any], keys: Iterable[Any] | None = N
 def map_structure(func: Callable[..., Any], *structure: Structure, check_types: bool = True, **kwargs: Any) -> Any:
     """`func` applied to corresponding leaves; the result is arranged like the first structure.
 
-    >>> import gradtape as gt
     >>> gt.nest.map_structure(lambda a, b: a + b, [1, (2,)], [10, (20,)])
     [11, (22,)]
     """
@@ -147,7 +143,6 @@ def assert_same_structure(
 ) -> None:
     """Raise ValueError (shape of the nest) or TypeError (container types) when two structures differ.
 
-    >>> import gradtape as gt
     >>> gt.nest.assert_same_structure([1, (2, 3)], [4, (5, 6)])
     """
     if not is_nested(nest1) or not is_nested(nest2):

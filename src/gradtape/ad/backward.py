@@ -61,6 +61,7 @@ def reverse_walk(
 
 def _last_uses(path: Sequence[Record], wanted: Wanted) -> dict[Record, list[Record]]:
     """The wanted versions by the record that the walk comes to last of those that use them."""
+    # Forward through the path: the first record that uses a version is the last one that the reverse walk comes to.
     waiting = set(wanted)
     uses: dict[Record, list[Record]] = {}
     for record in path:
@@ -112,6 +113,7 @@ def _plain_walk(
 ) -> dict[Record, Any] | None:  # fmt: skip
     """The walk; or straight-line code in its place, if it is one that came often enough (`ad/straight.py`). None where
     something is not finite."""
+    # Straight-line code runs no steps on the way and settles nothing early, so whoever asks for that gets the walk.
     learns = not visit and settled is None and wanted.__class__ is dict and learnable(records)
     pupil = Pupil(records, seeds, wanted, pulls, sparse, real) if learns else None  # type: ignore[arg-type]
     answers = None if pupil is None else pupil.answers()
@@ -141,6 +143,8 @@ def gradients(
     In a program nobody can look, and a walk that talks to other ranks must not be repeated by one of them (`once`): there the
     careful walk is the only one, one masked product per partial. `suspects` gets the answers that nobody has found finite.
     """
+    # While a program is traced the cotangents have no values: nobody can say that all are finite, so the careful rules are
+    # recorded.
     staged = boxed and TRACING.get() is not None
     if not staged and not once and (boxed or not complex_values):
         plain = _plain_walk(records, seeds, wanted, BINDINGS[boxed, False, cut], sparse, not complex_values, visit, settled)

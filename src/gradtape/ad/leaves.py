@@ -30,6 +30,8 @@ def depends(node: Record | None, always: bool = False) -> bool:
         inputs = [] if record.op is None else [n for n in record.nodes if n is not None and n.keys]
         is_region = record.op is not None and "operation" in (record.attrs or {})
         unknown = [n for n in inputs if n not in known]
+        # An ordinary operation needs one watched input, so its inputs are asked one at a time and the rest of the past is not
+        # walked. Which results of a region vary depends on all of its inputs.
         if unknown and (is_region or not any(known.get(n) for n in inputs)):
             pending += unknown if is_region else unknown[:1]
             continue
@@ -47,16 +49,20 @@ def undecided_leaves(block: Block, params: Iterable[int], always: Iterable[int])
     """The parameters that stand for leaf versions of a variable (`LEAF`) which only a run can tell: a version that follows
     from what is watched (`params`; in every run: `always`) in one iteration or branch and not in another. With the assignment.
     """
+    # Two analyses of the same block: what varies in some run, and what varies in every run. Between the two lies what nobody
+    # can say before it runs.
     may, must = varied(block, [block.params[i] for i in params]), varied(block, [block.params[i] for i in always], always=True)
     undecided: dict[Value, Operation] = {}
     for operation in block.operations:
         if operation.attrs.get(LEAF):
             stand_in, value = operation.operands[0], operation.group("values")[0]
+            # In `must`: never a leaf. Not in `may`: always one. Neither needs a run to tell.
             if stand_in in may and value in may and value not in must:
                 undecided.setdefault(stand_in, operation)
         elif operation.op.kind == "region":
             some, every = ({i for i, v in enumerate(operation.operands) if v in moving} for moving in (may, must))
             inner = undecided_inside(operation, some, every)
+            # (the assignment that is named is the first one: what was noted before goes over what is noted here)
             undecided = {operation.operands[i]: where for i, where in inner.items()} | undecided
     return {i: undecided[param] for i, param in enumerate(block.params) if param in undecided}
 
@@ -76,4 +82,6 @@ def undecided_inside(operation: Operation, some: set[int], every: set[int]) -> d
         return {}
     always = loop_always_varied(operation, every)[0]
     inner = undecided_leaves(operation.regions["body"], loop_varied(operation, some)[0], always)
+    # From the body's parameters to the loop's operands: the body has the index in front, the loop its length, if that is an
+    # operand.
     return {i - 1 + operation.layout.get("length", 0): where for i, where in inner.items()}

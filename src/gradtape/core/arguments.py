@@ -135,7 +135,7 @@ def option(value: T, argument: str, op: str, options: Iterable[object]) -> T:
     if any(value.__class__ is o.__class__ and value == o for o in options):
         return value
     *some, last = map(repr, options)
-    raise InvalidArgumentError(f"{op}: {argument} must be {', '.join(some)} or {last}, got {value!r}")
+    raise InvalidArgumentError(f"{op}: {argument} must be {', '.join(some)}{' or ' if some else ''}{last}, got {value!r}")
 
 
 def function_of(value: object, argument: str, op: str) -> Callable[..., Any]:

@@ -141,7 +141,6 @@ def register_tensor_conversion_function(
 ) -> None:
     """Make objects of a class of one's own tensors wherever one is expected.
 
-    >>> import gradtape as gt
     >>> class Metres:
     ...     value = 2.5
     >>> gt.register_tensor_conversion_function(Metres, lambda m, dtype=None, name=None, as_ref=False: gt.constant(m.value))

@@ -28,7 +28,7 @@ from gradtape.core.conversion import (
     twin as twin,
     typed,
 )
-from gradtape.core.float_events import FORMS, below_the_user, rerun
+from gradtape.core.float_events import FORM_FILES, below_the_user, rerun
 from gradtape.core.hooks import HOOKS
 from gradtape.core.inference import promote_dtypes
 from gradtape.core.opdef import Op
@@ -148,7 +148,7 @@ def form(name: str, **blanks: str) -> Callable[..., Callable[..., Any]]:
     """The function that makes calls of one form, given its settings. A form finds the rest in this module."""
     file = f"{__file__}<{name}>"
     INTERNAL.add(file)
-    FORMS.add(file)
+    FORM_FILES.add(file)
     space: dict[str, Any] = {}
     exec(compile(PROTOCOL.format(**blanks), file, "exec"), globals(), space)  # noqa: S102  (our own template)
     maker: Callable[..., Callable[..., Any]] = space["form"]

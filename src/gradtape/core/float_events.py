@@ -22,7 +22,7 @@ from gradtape.core.observers import TOOLS
 from gradtape.core.opdef import Op
 from gradtape.core.record import INTERNAL, location, user_frame
 
-FORMS: set[str] = set()  # the file names of dispatch's forms
+FORM_FILES: set[str] = set()  # the file names of dispatch's forms
 OPERATORS: set[CodeType] = set()  # impls that machine code may call in the place of a form
 _BELOW = ("numpy.", "scipy.")  # modules that operations call
 LOOK: ContextVar[Any] = ContextVar("who looks at a program: the instruction is its `place`, what it hears `events`")
@@ -46,7 +46,7 @@ class _Operations:
         if not module.startswith(("gradtape.", *_BELOW)):
             return False
         while frame is not None and below_the_user(frame):
-            if frame.f_code.co_filename in FORMS or frame.f_code in OPERATORS:
+            if frame.f_code.co_filename in FORM_FILES or frame.f_code in OPERATORS:
                 return True
             frame = frame.f_back
         # an operator of tensors in a composite: machine code runs it without a frame, and leaves what fails to the form

@@ -116,7 +116,6 @@ class Tensor(Operators):
     Made by `gt.constant`, by operations, or from NumPy data. Each version is immutable; `t[i] = v` gives this object a
     new version and leaves what was recorded before untouched.
 
-    >>> import gradtape as gt
     >>> t = gt.constant([4.0, 5.0, 6.0])
     >>> print(t)
     gt.Tensor([4. 5. 6.], shape=(3,), dtype=float32)
@@ -351,7 +350,6 @@ def array_repr(data: Array) -> str:
 def is_tensor(x: object) -> bool:
     """Whether `x` is a tensor, a variable or an `IndexedSlices`.
 
-    >>> import gradtape as gt
     >>> gt.is_tensor(gt.constant(1.0)), gt.is_tensor(gt.Variable(1.0)), gt.is_tensor(1.0)
     (True, True, False)
     """

@@ -84,7 +84,6 @@ def _stand_in(leaf: Any) -> Any:
 class ConcreteFunction:
     """One traced signature of a `gt.function`.
 
-    >>> import gradtape as gt
     >>> @gt.function
     ... def f(x, n):
     ...     return x * n
@@ -168,7 +167,6 @@ class ConcreteFunction:
     def pretty_printed_signature(self, verbose: bool = True) -> str:
         """Its types as text, one argument per line (`verbose`) or all in one.
 
-        >>> import gradtape as gt
         >>> cf = gt.function(lambda x, n: x * n).get_concrete_function(gt.TensorSpec([2]), 3)
         >>> print(cf.pretty_printed_signature())
         <lambda>(x, n=3)
@@ -287,7 +285,6 @@ def rankless(structure: Any) -> bool:
 class AnyRank:
     """The traces of a `gt.function` for tensors of any rank.
 
-    >>> import gradtape as gt
     >>> total = gt.function(gt.reduce_sum).get_concrete_function(gt.TensorSpec(None, gt.float32))
     >>> float(total(gt.ones([3]))), float(total(gt.ones([2, 2])))
     (3.0, 4.0)

@@ -44,6 +44,9 @@ class Declared:
         self.signature = signature
         self._binder = binder
         self._name = name
+        # The entries go to the first parameters in order; whoever comes behind them is static, so it must be able to stay at
+        # its default: a value given there would be part of the key, and the one trace that the signature promises would become
+        # several.
         required = [
             p.name for p in binder.parameters[len(signature) :]
             if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)
@@ -61,6 +64,8 @@ class Declared:
     ) -> tuple[tuple[Any, ...], dict[str, Any], dict[int, tuple[Any, ...]]]:
         """The bound arguments as declared, and for each tensor (by identity) its declared shape."""
         self._only_declared(args, kwargs)
+        # By identity: the same tensor may be given for two entries, and the program has one input for it. The arguments are
+        # alive while this runs, so no id can come to mean another tensor.
         shapes: dict[int, tuple[Any, ...]] = {}
         converted = [
             self._converted(spec, value, self._binder.name(i), shapes)
@@ -93,6 +98,7 @@ class Declared:
     def _converted(self, spec: Any, value: Any, path: str, shapes: dict[int, tuple[Any, ...]]) -> Any:
         if isinstance(spec, TensorSpec):
             return self._tensor(spec, value, path, shapes)
+        # A list may be given for a tuple and the other way round, as TensorFlow has it; only a mapping is something else.
         if not tree.is_nested(value) or isinstance(spec, Mapping) != isinstance(value, Mapping):
             raise TypeError(f"{self._name}: argument `{path}` must be {_outline(spec)}, got {_described(value)}")
         if isinstance(spec, Mapping):
@@ -108,6 +114,8 @@ class Declared:
     def _tensor(self, spec: TensorSpec, value: Any, path: str, shapes: dict[int, tuple[Any, ...]]) -> Any:
         if value.__class__ is not Tensor:
             try:
+                # The hint is for Python numbers and lists, which have no dtype of their own. A tensor has one, and the check
+                # below says what is wrong with it: converting it here would lose precision without a word.
                 tensor_like = isinstance(value, (Tensor, Readable))
                 value = convert(value) if tensor_like else convert(value, hint=spec.dtype)
             except (TypeError, ValueError):
@@ -120,6 +128,7 @@ class Declared:
                 f"use gt.cast({path}, gt.{spec.dtype.name})"
             )
         given = tuple(value.shape)
+        # An open rank is known as soon as a tensor is there: each rank is a trace of its own.
         declared = (None,) * len(given) if spec.shape.rank is None else tuple(spec.shape)
         if not _compatible(declared, given):
             raise TypeError(f"{self._name}: argument `{path}` must have shape {_dims(declared)}, got {_dims(given)}")

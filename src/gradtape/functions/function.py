@@ -80,7 +80,6 @@ class _Traceable(Generic[P, R]):
 
         A type without a rank, `TensorSpec(None)`, is traced for each rank that it is called with.
 
-        >>> import gradtape as gt
         >>> f = gt.function(lambda x: 2.0 * x)
         >>> f.get_concrete_function(gt.TensorSpec([None, 2])).structured_outputs
         TensorSpec(shape=(None, 2), dtype=gt.float32, name=None)
@@ -105,7 +104,6 @@ class _Traceable(Generic[P, R]):
     def to_text(self, *args: Any, **kwargs: Any) -> str:
         """The program for these arguments; without arguments, all programs traced so far.
 
-        >>> import gradtape as gt
         >>> f = gt.function(lambda x: x * x, name="square")
         >>> print(f.to_text(gt.TensorSpec([3])).splitlines()[0])
         func square(%x: float32[3]"x") {
@@ -124,7 +122,6 @@ class _Traceable(Generic[P, R]):
     def expect(self, *args: Any, **kwargs: Any) -> None:
         """Calls with such arguments (values or `gt.TensorSpec`) will come: sizes that differ are open from the first trace on.
 
-        >>> import gradtape as gt
         >>> f = gt.function(lambda x: 2.0 * x, reduce_retracing=True)
         >>> f.expect(gt.TensorSpec([3]))
         >>> results = [f(gt.ones(n)) for n in (5, 3)]
@@ -140,7 +137,6 @@ class _Traceable(Generic[P, R]):
     def cache_info(self) -> CacheInfo:
         """Hits, misses, the bound and the number of programs kept.
 
-        >>> import gradtape as gt
         >>> f = gt.function(lambda x, n: x * n)
         >>> results = [f(gt.constant(1.0), n) for n in (2, 3, 3)]
         >>> f.cache_info()
@@ -155,7 +151,6 @@ class _Traceable(Generic[P, R]):
     def explain(self) -> str:
         """What was traced, when and why; what each program reads, captures and keeps.
 
-        >>> import gradtape as gt
         >>> f = gt.function(lambda x, n: x * n, name="scaled")
         >>> results = [f(gt.constant(1.0), n) for n in (2, 3)]
         >>> [line.split(" (")[0].strip() for line in f.explain().splitlines() if "argument `n`" in line]
@@ -380,7 +375,6 @@ def function(
     The first call with arguments of new types traces the function: Python runs once, on stand-ins for the tensors, and
     its operations, loops and branches become a program. Later calls run the program. Python values are part of the types.
 
-    >>> import gradtape as gt
     >>> @gt.function
     ... def f(x):
     ...     return x * x

@@ -31,7 +31,6 @@ def enable_check_numerics(stack_height_limit: int = 30, path_length_limit: int =
     Everything runs slower meanwhile. A lane that a later `where` would drop raises too: choose before computing.
     The two limits are TensorFlow's; tracebacks are Python's here.
 
-    >>> import gradtape as gt
     >>> gt.debugging.enable_check_numerics()
     >>> try:
     ...     gt.math.log(gt.constant([1.0, 0.0]))
@@ -50,7 +49,6 @@ def enable_check_numerics(stack_height_limit: int = 30, path_length_limit: int =
 def disable_check_numerics() -> None:
     """End what `enable_check_numerics` began; harmless when nothing was enabled.
 
-    >>> import gradtape as gt
     >>> gt.debugging.disable_check_numerics()
     """
     if _look in WATCHERS:

@@ -55,7 +55,7 @@ def from_dlpack(x: SupportsDlpack, /, *, device: object = None, copy: bool | Non
     They are copied, so that later changes of `x` cannot change a gradient. With `copy=False` the tensor has the memory of `x`:
     then leave `x` as it is while the tensor, or a tape that saw it, is in use.
 
-    >>> import gradtape as gt, numpy as np
+    >>> import numpy as np
     >>> gt.from_dlpack(np.arange(3.0)).numpy()
     array([0., 1., 2.])
     """

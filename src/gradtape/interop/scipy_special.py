@@ -32,7 +32,6 @@ expm1, log1p = e.expm1, e.log1p
 def logit(x: TensorLike) -> Any:
     """log(x / (1 - x)), the inverse of `expit`.
 
-    >>> import gradtape as gt
     >>> float(gt.scipy.special.logit(0.5))
     0.0
     """
@@ -44,7 +43,6 @@ def logsumexp(
 ) -> Any:
     """log Σ b·eᵃ without overflow; with `return_sign` the logarithm of the sum's size, and its sign.
 
-    >>> import gradtape as gt
     >>> gt.scipy.special.logsumexp([1000.0, 1000.0]).numpy().round(2)
     np.float32(1000.69)
     """
@@ -65,7 +63,6 @@ def logsumexp(
 def softmax(x: TensorLike, axis: Axes = None) -> Any:
     """eˣ / Σ eˣ, over all elements unless an axis is given.
 
-    >>> import gradtape as gt
     >>> gt.scipy.special.softmax([0.0, 0.0]).numpy()
     array([0.5, 0.5], dtype=float32)
     """
@@ -75,7 +72,6 @@ def softmax(x: TensorLike, axis: Axes = None) -> Any:
 def log_softmax(x: TensorLike, axis: Axes = None) -> Any:
     """The logarithm of `softmax`.
 
-    >>> import gradtape as gt
     >>> gt.scipy.special.log_softmax([0.0, 0.0]).numpy().round(4)
     array([-0.6931, -0.6931], dtype=float32)
     """
@@ -95,7 +91,6 @@ def _over(rule: Callable[..., Tensor], x: TensorLike, axis: Axes) -> Any:
 def betaln(a: TensorLike, b: TensorLike) -> Any:
     """log |B(a, b)|.
 
-    >>> import gradtape as gt
     >>> gt.scipy.special.betaln(2.0, 3.0).numpy().round(4)
     np.float32(-2.4849)
     """
@@ -106,7 +101,6 @@ def betaln(a: TensorLike, b: TensorLike) -> Any:
 def multigammaln(a: TensorLike, d: int) -> Any:
     """log Γ_d(a), the logarithm of the multivariate gamma function.
 
-    >>> import gradtape as gt
     >>> round(float(gt.scipy.special.multigammaln(3.0, 1)), 4)
     0.6931
     """
@@ -120,7 +114,6 @@ def multigammaln(a: TensorLike, d: int) -> Any:
 def entr(x: TensorLike) -> Any:
     """-x·log x, 0 at 0, -inf below.
 
-    >>> import gradtape as gt
     >>> float(gt.scipy.special.entr(1.0))
     -0.0
     """
@@ -131,7 +124,6 @@ def entr(x: TensorLike) -> Any:
 def rel_entr(x: TensorLike, y: TensorLike) -> Any:
     """x·log(x / y), 0 at x = 0, inf where y is 0 or either is negative.
 
-    >>> import gradtape as gt
     >>> float(gt.scipy.special.rel_entr(1.0, 1.0))
     0.0
     """

@@ -210,7 +210,6 @@ class MultivariateNormal:
     def logpdf(self, x: TensorLike, mean: TensorLike | None = None, cov: TensorLike = 1, allow_singular: bool = False) -> Any:
         """-½ (x-μ)ᵀ Σ⁻¹ (x-μ) - ½ log det 2πΣ over the last axis, with Σ symmetric and positive definite.
 
-        >>> import gradtape as gt
         >>> gt.scipy.stats.multivariate_normal.logpdf([1.0, 0.0], [0.0, 0.0], [[2.0, 0.5], [0.5, 1.0]]).numpy().round(4)
         np.float32(-2.4034)
         """

@@ -20,7 +20,6 @@ from gradtape.tree import LeafTuple
 class TensorShape(LeafTuple):
     """A shape with TensorFlow's methods; it is a tuple, so `t.shape == (2, 3)` works, and so does `== [2, 3]`.
 
-    >>> import gradtape as gt
     >>> s = gt.zeros((2, 3)).shape
     >>> s, s.rank, s.as_list(), s.num_elements(), s == (2, 3)
     (TensorShape([2, 3]), 2, [2, 3], 6, True)
@@ -160,7 +159,6 @@ UNKNOWN_TO_RULES: TensorShape = tuple.__new__(_UnknownShape, ())
 class TensorSpec:
     """A shape and a dtype: what a tensor is, without its values.
 
-    >>> import gradtape as gt
     >>> gt.TensorSpec([None, 3], gt.float64)
     TensorSpec(shape=(None, 3), dtype=gt.float64, name=None)
     """

@@ -328,9 +328,13 @@ class Rebuild:
 
     def block(self, old: Block, visit: Visit | None = None, keep: Collection[Value] | None = None) -> Block:
         """A region (or other block) rebuilt by the same pass, or by `visit`."""
-        inner = Rebuild(old, visit or self.visit, keep, self._callees)
+        inner = self.inner(old, visit, keep)
         inner.run(old.operations)
         return inner.finish()
+
+    def inner(self, old: Block, visit: Visit | None = None, keep: Collection[Value] | None = None) -> Rebuild:
+        """The scope of a region in the making, of the same pass."""
+        return Rebuild(old, visit or self.visit, keep, self._callees)
 
     def callee(self, old: Block) -> Block:
         """A callee rebuilt by the same pass, once for all its calls."""

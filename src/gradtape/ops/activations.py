@@ -80,7 +80,6 @@ _sigmoid, _softplus = unary(SIGMOID), unary(SOFTPLUS)
 def sigmoid(x: TensorLike, name: str | None = None) -> Tensor:
     """1 / (1 + exp(-x)), without overflow.
 
-    >>> import gradtape as gt
     >>> gt.sigmoid([0.0, -1000.0]).numpy()
     array([0.5, 0. ], dtype=float32)
     """
@@ -90,7 +89,6 @@ def sigmoid(x: TensorLike, name: str | None = None) -> Tensor:
 def softplus(features: TensorLike, name: str | None = None) -> Tensor:
     """log(1 + exp(x)), without overflow.
 
-    >>> import gradtape as gt
     >>> gt.nn.softplus([0.0, 1000.0]).numpy()
     array([6.931472e-01, 1.000000e+03], dtype=float32)
     """
@@ -101,7 +99,6 @@ def softplus(features: TensorLike, name: str | None = None) -> Tensor:
 def log_sigmoid(x: TensorLike, name: str | None = None) -> Tensor:
     """log(sigmoid(x)), exact where the sigmoid underflows.
 
-    >>> import gradtape as gt
     >>> gt.nn.log_sigmoid(-1000.0).numpy()
     np.float32(-1000.0)
     """
@@ -182,7 +179,6 @@ _relu, _relu6, _elu, _selu = unary(RELU), unary(RELU6), unary(ELU), unary(SELU)
 def relu(features: TensorLike, name: str | None = None) -> Tensor:
     """max(x, 0); the derivative at 0 is 0.
 
-    >>> import gradtape as gt
     >>> gt.nn.relu([-1.0, 2.0]).numpy()
     array([0., 2.], dtype=float32)
     """
@@ -192,7 +188,6 @@ def relu(features: TensorLike, name: str | None = None) -> Tensor:
 def relu6(features: TensorLike, name: str | None = None) -> Tensor:
     """min(max(x, 0), 6).
 
-    >>> import gradtape as gt
     >>> gt.nn.relu6([-1.0, 2.0, 9.0]).numpy()
     array([0., 2., 6.], dtype=float32)
     """
@@ -202,7 +197,6 @@ def relu6(features: TensorLike, name: str | None = None) -> Tensor:
 def leaky_relu(features: TensorLike, alpha: TensorLike = 0.2, name: str | None = None) -> Tensor:
     """x where positive, alpha·x elsewhere. A tensor or variable as alpha is broadcast, and has a gradient.
 
-    >>> import gradtape as gt
     >>> gt.nn.leaky_relu([-1.0, 2.0]).numpy()
     array([-0.2,  2. ], dtype=float32)
     """
@@ -215,7 +209,6 @@ def leaky_relu(features: TensorLike, alpha: TensorLike = 0.2, name: str | None =
 def elu(features: TensorLike, name: str | None = None) -> Tensor:
     """x where positive, exp(x) - 1 elsewhere.
 
-    >>> import gradtape as gt
     >>> gt.nn.elu([0.0, 2.0]).numpy()
     array([0., 2.], dtype=float32)
     """
@@ -225,7 +218,6 @@ def elu(features: TensorLike, name: str | None = None) -> Tensor:
 def selu(features: TensorLike, name: str | None = None) -> Tensor:
     """The elu scaled so that activations keep zero mean and unit variance.
 
-    >>> import gradtape as gt
     >>> gt.nn.selu([0.0, 2.0]).numpy()
     array([0.      , 2.101402], dtype=float32)
     """
@@ -276,7 +268,6 @@ GELU = elementwise(
 def gelu(features: TensorLike, approximate: bool = False, name: str | None = None) -> Tensor:
     """x·Φ(x) with the normal distribution function Φ, or its tanh approximation.
 
-    >>> import gradtape as gt
     >>> gt.nn.gelu([-1.0, 1.0]).numpy()
     array([-0.15865526,  0.8413448 ], dtype=float32)
     """
@@ -356,7 +347,6 @@ LOG_SOFTMAX = general(
 def softmax(logits: TensorLike, axis: Axis | None = None, name: str | None = None) -> Tensor:
     """exp(x) / sum(exp(x)) along an axis (the last by default), without overflow.
 
-    >>> import gradtape as gt
     >>> gt.nn.softmax([0.0, 0.0]).numpy()
     array([0.5, 0.5], dtype=float32)
     """
@@ -367,7 +357,6 @@ def softmax(logits: TensorLike, axis: Axis | None = None, name: str | None = Non
 def log_softmax(logits: TensorLike, axis: Axis | None = None, name: str | None = None) -> Tensor:
     """log(softmax(x)) along an axis (the last by default), exact where the softmax underflows.
 
-    >>> import gradtape as gt
     >>> gt.nn.log_softmax([0.0, -1000.0]).numpy()
     array([    0., -1000.], dtype=float32)
     """
@@ -382,7 +371,6 @@ def log_softmax(logits: TensorLike, axis: Axis | None = None, name: str | None =
 def silu(features: TensorLike, beta: TensorLike = 1.0, name: str | None = None) -> Tensor:
     """x·sigmoid(beta·x); also called swish.
 
-    >>> import gradtape as gt
     >>> gt.nn.silu([0.0, 1.0]).numpy()
     array([0.       , 0.7310586], dtype=float32)
     """
@@ -398,7 +386,6 @@ swish = silu
 def softsign(features: TensorLike, name: str | None = None) -> Tensor:
     """x / (1 + |x|).
 
-    >>> import gradtape as gt
     >>> gt.nn.softsign([-1.0, 3.0]).numpy()
     array([-0.5 ,  0.75], dtype=float32)
     """
@@ -410,7 +397,6 @@ def softsign(features: TensorLike, name: str | None = None) -> Tensor:
 def crelu(features: TensorLike, axis: Axis = -1, name: str | None = None) -> Tensor:
     """relu(x) and relu(-x), concatenated along an axis.
 
-    >>> import gradtape as gt
     >>> gt.nn.crelu([-1.0, 2.0]).numpy()
     array([0., 2., 1., 0.], dtype=float32)
     """

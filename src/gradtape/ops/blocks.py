@@ -47,7 +47,6 @@ def _blocks(x: Tensor, block_shape: Shape, op: str) -> tuple[Any, ...]:
 def space_to_batch_nd(input: TensorLike, block_shape: Integers, paddings: TensorLike, name: str | None = None) -> Tensor:
     """Blocks of the (padded) space axes moved into the batch axis.
 
-    >>> import gradtape as gt
     >>> gt.space_to_batch_nd([[[1.0], [2.0], [3.0], [4.0]]], [2], [[0, 0]]).numpy()[:, :, 0]
     array([[1., 3.],
            [2., 4.]], dtype=float32)
@@ -123,7 +122,6 @@ def _image(x: Tensor, block_size: Integer, data_format: str, op: str) -> tuple[T
 def depth_to_space(input: TensorLike, block_size: Integer, data_format: str = "NHWC", name: str | None = None) -> Tensor:
     """Channels spread over square blocks of space.
 
-    >>> import gradtape as gt
     >>> gt.depth_to_space(gt.reshape(gt.range(4), [1, 1, 1, 4]), 2).numpy()[0, :, :, 0]
     array([[0, 1],
            [2, 3]], dtype=int32)
@@ -163,7 +161,6 @@ def sequence_mask(
 ) -> Tensor:
     """True in the first `lengths[...]` places of a new last axis of size `maxlen` (default: the largest length).
 
-    >>> import gradtape as gt
     >>> gt.sequence_mask([1, 3]).numpy()
     array([[ True, False, False],
            [ True,  True,  True]])

@@ -16,7 +16,6 @@ from gradtape.ops.sampling import normal
 def check_numerics(tensor: TensorLike, message: str, name: str | None = None) -> Tensor:
     """The tensor, if it has no NaN or infinity; otherwise InvalidArgumentError with the message and the counts.
 
-    >>> import gradtape as gt
     >>> gt.debugging.check_numerics(gt.constant([1.0, 2.0]), "weights").numpy()
     array([1., 2.], dtype=float32)
     """

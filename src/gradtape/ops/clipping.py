@@ -50,7 +50,6 @@ def scaled(t: Tensor, factor: Tensor) -> Tensor:
 def clip_by_norm(t: TensorLike, clip_norm: TensorLike, axes: Axes = None, name: str | None = None) -> Tensor:
     """`t` scaled down, if need be, so that its length over `axes` (all by default) is at most `clip_norm`.
 
-    >>> import gradtape as gt
     >>> gt.clip_by_norm([3.0, 4.0], 1.0).numpy()
     array([0.6, 0.8], dtype=float32)
     """
@@ -82,7 +81,6 @@ def tensors_of(t_list: Sequence[TensorLike | None], op: str) -> list[Any]:
 def global_norm(t_list: Sequence[TensorLike | None], name: str | None = None) -> Tensor:
     """The length of all tensors of a list together: √Σ|t|²; None entries are skipped.
 
-    >>> import gradtape as gt
     >>> gt.global_norm([[3.0], [[4.0]]]).numpy()
     np.float32(5.0)
     """
@@ -105,7 +103,6 @@ def clip_by_global_norm(
 
     An infinite or NaN length makes all results NaN, so that a broken step is not taken for a good one.
 
-    >>> import gradtape as gt
     >>> clipped, norm = gt.clip_by_global_norm([[3.0], [4.0]], 1.0)
     >>> [float(c[0]) for c in clipped], norm.numpy()
     ([0.6000000238418579, 0.800000011920929], np.float32(5.0))
@@ -135,7 +132,6 @@ def fitting(factor: Tensor, t: Tensor) -> Tensor:
 def l2_normalize(x: TensorLike, axis: Axes = None, epsilon: float = 1e-12, name: str | None = None, dim: Axes = None) -> Tensor:
     """x / √max(Σ|x|², epsilon) along the given axes.
 
-    >>> import gradtape as gt
     >>> gt.math.l2_normalize([3.0, 4.0]).numpy()
     array([0.6, 0.8], dtype=float32)
     """

@@ -231,7 +231,6 @@ def _coins(image: TensorLike, op: str) -> tuple[Tensor, tuple[int, ...]]:
 def random_brightness(image: TensorLike, max_delta: Real, seed: int | None = None) -> Tensor:
     """`adjust_brightness` by a random delta.
 
-    >>> import gradtape as gt
     >>> gt.image.random_brightness(gt.ones((2, 2, 3)), 0.2).shape
     TensorShape([2, 2, 3])
     """
@@ -247,7 +246,6 @@ def stateless_random_brightness(image: TensorLike, max_delta: Real, seed: Tensor
 def random_contrast(image: TensorLike, lower: Real, upper: Real, seed: int | None = None) -> Tensor:
     """`adjust_contrast` by a random factor.
 
-    >>> import gradtape as gt
     >>> gt.image.random_contrast(gt.ones((2, 2, 3)), 0.5, 1.5).shape
     TensorShape([2, 2, 3])
     """
@@ -263,7 +261,6 @@ def stateless_random_contrast(image: TensorLike, lower: Real, upper: Real, seed:
 def random_hue(image: TensorLike, max_delta: Real, seed: int | None = None) -> Tensor:
     """`adjust_hue` by a random delta.
 
-    >>> import gradtape as gt
     >>> gt.image.random_hue(gt.ones((2, 2, 3)), 0.2).shape
     TensorShape([2, 2, 3])
     """
@@ -279,7 +276,6 @@ def stateless_random_hue(image: TensorLike, max_delta: Real, seed: TensorLike) -
 def random_saturation(image: TensorLike, lower: Real, upper: Real, seed: int | None = None) -> Tensor:
     """`adjust_saturation` by a random factor.
 
-    >>> import gradtape as gt
     >>> gt.image.random_saturation(gt.ones((2, 2, 3)), 0.5, 1.5).shape
     TensorShape([2, 2, 3])
     """
@@ -295,7 +291,6 @@ def stateless_random_saturation(image: TensorLike, lower: Real, upper: Real, see
 def random_flip_left_right(image: TensorLike, seed: int | None = None) -> Tensor:
     """Mirrored or not, each image as its own coin says.
 
-    >>> import gradtape as gt
     >>> gt.image.random_flip_left_right(gt.ones((2, 2, 3))).shape
     TensorShape([2, 2, 3])
     """
@@ -313,7 +308,6 @@ def stateless_random_flip_left_right(image: TensorLike, seed: TensorLike) -> Ten
 def random_flip_up_down(image: TensorLike, seed: int | None = None) -> Tensor:
     """Upside down or not, each image as its own coin says.
 
-    >>> import gradtape as gt
     >>> gt.image.random_flip_up_down(gt.ones((2, 2, 3))).shape
     TensorShape([2, 2, 3])
     """
@@ -331,7 +325,6 @@ def stateless_random_flip_up_down(image: TensorLike, seed: TensorLike) -> Tensor
 def random_crop(value: TensorLike, size: Integers, seed: int | None = None, name: str | None = None) -> Tensor:
     """A part of the given shape, anywhere in the tensor.
 
-    >>> import gradtape as gt
     >>> gt.image.random_crop(gt.ones((5, 5, 3)), (2, 2, 3)).shape
     TensorShape([2, 2, 3])
     """

@@ -129,7 +129,6 @@ xdivy: Any = binary(XDIVY, "x / y, and 0 where x is 0; the derivatives at x = y 
 def reciprocal_no_nan(x: TensorLike, name: str | None = None) -> Tensor:
     """1/x, and 0 where x is 0.
 
-    >>> import gradtape as gt
     >>> gt.math.reciprocal_no_nan([2.0, 0.0]).numpy()
     array([0.5, 0. ], dtype=float32)
     """
@@ -170,7 +169,6 @@ def _quotients() -> list[Sample]:
 def truncatediv(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """x / y rounded towards zero, as in C.
 
-    >>> import gradtape as gt
     >>> gt.truncatediv([7, -7], 2).numpy()
     array([ 3, -3], dtype=int32)
     """
@@ -184,7 +182,6 @@ def truncatediv(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor
 def truncatemod(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """What `truncatediv` leaves over: it has the sign of x. Exact for floats, whatever the quotient.
 
-    >>> import gradtape as gt
     >>> gt.truncatemod([7, -7], 3).numpy()
     array([ 1, -1], dtype=int32)
     """
@@ -201,7 +198,6 @@ def truncatemod(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor
 def squared_difference(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """(x - y)², or (x - y)·conj(x - y) for complex numbers.
 
-    >>> import gradtape as gt
     >>> gt.math.squared_difference([1.0, 2.0], 4.0).numpy()
     array([9., 4.], dtype=float32)
     """
@@ -243,7 +239,6 @@ ADD_N = linear(
 def add_n(inputs: Sequence[TensorLike], name: str | None = None) -> Tensor:
     """The sum of a list of tensors of one shape.
 
-    >>> import gradtape as gt
     >>> gt.add_n([[1.0, 2.0], [3.0, 4.0]]).numpy()
     array([4., 6.], dtype=float32)
     """
@@ -292,7 +287,6 @@ def accumulate_n(
 def polyval(coeffs: TensorLike, x: TensorLike, name: str | None = None) -> Tensor:
     """The polynomial with the given coefficients, highest power first, at x (Horner's rule).
 
-    >>> import gradtape as gt
     >>> gt.math.polyval([2.0, 0.0, 1.0], 3.0).numpy()
     np.float32(19.0)
     """
@@ -335,7 +329,6 @@ ANGLE = general(
 def angle(input: TensorLike, name: str | None = None) -> Tensor:
     """The argument of each number, in (-π, π]; 0 or π for real numbers.
 
-    >>> import gradtape as gt
     >>> gt.math.angle(gt.constant([1 + 1j, -2 + 0j])).numpy()
     array([0.78539816, 3.14159265])
     """
@@ -357,7 +350,6 @@ def angle(input: TensorLike, name: str | None = None) -> Tensor:
 def meshgrid(*args: TensorLike, indexing: str = "xy", name: str | None = None) -> list[Tensor]:
     """Coordinate tensors of the grid spanned by the vectors: `meshgrid(x, y, indexing="xy")`.
 
-    >>> import gradtape as gt
     >>> [g.numpy().tolist() for g in gt.meshgrid([1, 2, 3], [4, 5])]
     [[[1, 2, 3], [1, 2, 3]], [[4, 4, 4], [5, 5, 5]]]
     """
@@ -380,7 +372,6 @@ def meshgrid(*args: TensorLike, indexing: str = "xy", name: str | None = None) -
 def ensure_shape(x: TensorLike, shape: Iterable[int | None] | None, name: str | None = None) -> Tensor:
     """`x` if its shape fits `shape` (None fits any size), an error otherwise.
 
-    >>> import gradtape as gt
     >>> gt.ensure_shape([[1.0, 2.0]], [None, 2]).shape
     TensorShape([1, 2])
     """
@@ -398,7 +389,6 @@ def ensure_shape(x: TensorLike, shape: Iterable[int | None] | None, name: str | 
 def broadcast_static_shape(shape_x: Iterable[int | None] | None, shape_y: Iterable[int | None] | None) -> TensorShape:
     """The shape two shapes broadcast to; an unknown size (None) stays unknown unless the other is larger than 1.
 
-    >>> import gradtape as gt
     >>> gt.broadcast_static_shape([2, 1], [3])
     TensorShape([2, 3])
     """
@@ -433,7 +423,6 @@ def count_nonzero(
 ) -> Tensor:
     """How many elements are not zero.
 
-    >>> import gradtape as gt
     >>> gt.math.count_nonzero([[0, 1], [2, 3]], axis=0).numpy()
     array([1, 2])
     """

@@ -326,7 +326,6 @@ def einsum(equation: str, *inputs: TensorLike, optimize: object = "greedy", name
     alphabetical order. Several operands are contracted pair by pair in the cheapest order (`optimize` is accepted and
     has no effect), each pair as a matrix product.
 
-    >>> import gradtape as gt
     >>> a = gt.constant([[1.0, 2.0], [3.0, 4.0]])
     >>> gt.einsum("ij,jk->ik", a, a).numpy()
     array([[ 7., 10.],
@@ -389,7 +388,6 @@ def _tensordot_axes(axes: TensorLike, a: Tensor, b: Tensor) -> tuple[tuple[int, 
 def tensordot(a: TensorLike, b: TensorLike, axes: TensorLike, name: str | None = None) -> Tensor:
     """Sum of products over axes of `a` and `b`: the last `axes` of a with the first of b, or the listed pairs.
 
-    >>> import gradtape as gt
     >>> gt.tensordot([[1.0, 2.0]], [3.0, 4.0], axes=1).numpy()
     array([11.], dtype=float32)
     """

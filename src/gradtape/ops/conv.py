@@ -313,7 +313,6 @@ def convolution(
 ) -> Tensor:  # fmt: skip
     """Convolution in 1, 2 or 3 dimensions, told by the rank of the filter.
 
-    >>> import gradtape as gt
     >>> gt.nn.convolution(gt.ones((1, 4, 1)), gt.ones((2, 1, 1))).numpy().ravel()
     array([2., 2., 2.], dtype=float32)
     """
@@ -336,7 +335,6 @@ def conv1d(
 ) -> Tensor:  # fmt: skip
     """1-D convolution of (batch, width, in) with a filter (width, in, out).
 
-    >>> import gradtape as gt
     >>> gt.nn.conv1d(gt.ones((1, 4, 1)), gt.ones((3, 1, 1)), 1, "SAME").numpy().ravel()
     array([2., 3., 3., 2.], dtype=float32)
     """
@@ -367,7 +365,6 @@ def conv2d(
 
     Padding is "SAME", "VALID" or a list of pairs. A filter with fewer input channels than the input makes groups.
 
-    >>> import gradtape as gt
     >>> gt.nn.conv2d(gt.ones((1, 3, 3, 1)), gt.ones((2, 2, 1, 1)), strides=1, padding="VALID").numpy()[0, ..., 0]
     array([[4., 4.],
            [4., 4.]], dtype=float32)
@@ -382,7 +379,6 @@ def conv3d(
 ) -> Tensor:  # fmt: skip
     """3-D convolution of (batch, depth, height, width, in) with a filter (depth, height, width, in, out).
 
-    >>> import gradtape as gt
     >>> gt.nn.conv3d(gt.ones((1, 3, 3, 3, 1)), gt.ones((2, 2, 2, 1, 1)), strides=1, padding="VALID").shape
     TensorShape([1, 2, 2, 2, 1])
     """
@@ -444,7 +440,6 @@ def conv2d_transpose(
 ) -> Tensor:  # fmt: skip
     """The transpose of `conv2d` with respect to its input; the filter is (height, width, out, in).
 
-    >>> import gradtape as gt
     >>> gt.nn.conv2d_transpose(gt.ones((1, 1, 1, 1)), gt.ones((2, 2, 1, 1)), (1, 2, 2, 1), 2).numpy().ravel()
     array([1., 1., 1., 1.], dtype=float32)
     """
@@ -482,7 +477,6 @@ def depthwise_conv2d(
 ) -> Tensor:  # fmt: skip
     """Each input channel convolved with its own filters: (height, width, in, multiplier) gives in·multiplier channels.
 
-    >>> import gradtape as gt
     >>> gt.nn.depthwise_conv2d(gt.ones((1, 2, 2, 3)), gt.ones((2, 2, 3, 1)), [1, 1, 1, 1], "VALID").numpy().ravel()
     array([4., 4., 4.], dtype=float32)
     """

@@ -44,7 +44,6 @@ BITCAST: Op = nondiff(
 def bitcast(input: TensorLike, type: DTypeLike, name: str | None = None) -> Tensor:
     """The same bits read as elements of another type; smaller elements get an axis of their own, the last.
 
-    >>> import gradtape as gt
     >>> gt.bitcast(gt.constant([1.0, -2.0]), gt.uint32).numpy()
     array([1065353216, 3221225472], dtype=uint32)
     """

@@ -26,7 +26,6 @@ from gradtape.ops.sampling import normal
 def constant(value: TensorLike, dtype: DTypeLike | None = None, shape: Shape | None = None, name: str = "Const") -> Tensor:
     """A tensor of the given values (copied). Python floats become float32, ints int32; NumPy data keeps its dtype.
 
-    >>> import gradtape as gt
     >>> gt.constant([1, 2]).dtype, gt.constant(3.0, shape=[2]).numpy()
     (gt.int32, array([3., 3.], dtype=float32))
     """
@@ -55,7 +54,6 @@ def convert_to_tensor(
 ) -> Tensor:
     """`value` as a tensor: tensors pass unchanged, variables are read, everything else is copied.
 
-    >>> import gradtape as gt
     >>> gt.convert_to_tensor([1.0, 2.0]).shape
     TensorShape([2])
     """
@@ -136,7 +134,6 @@ def _cast(tensor: TensorLike, dtype: DTypeLike) -> Tensor:
 def zeros(shape: Shape, dtype: DTypeLike = float32, name: str | None = None) -> Tensor:
     """All zeros (empty strings, false).
 
-    >>> import gradtape as gt
     >>> gt.zeros((2, 3)).shape
     TensorShape([2, 3])
     """
@@ -152,7 +149,6 @@ def zeros(shape: Shape, dtype: DTypeLike = float32, name: str | None = None) -> 
 def ones(shape: Shape, dtype: DTypeLike = float32, name: str | None = None) -> Tensor:
     """All ones.
 
-    >>> import gradtape as gt
     >>> gt.ones((2, 2)).numpy()
     array([[1., 1.],
            [1., 1.]], dtype=float32)
@@ -214,7 +210,6 @@ ONES_LIKE = nondiff(
 def fill(dims: Shape, value: TensorLike, name: str | None = None) -> Tensor:
     """A tensor of shape `dims`, every element `value`.
 
-    >>> import gradtape as gt
     >>> gt.fill([2], 7.0).numpy()
     array([7., 7.], dtype=float32)
     """
@@ -230,7 +225,6 @@ def eye(
 ) -> Tensor:  # fmt: skip
     """Identity matrix (or a batch of them).
 
-    >>> import gradtape as gt
     >>> gt.eye(2).numpy()
     array([[1., 0.],
            [0., 1.]], dtype=float32)
@@ -254,7 +248,6 @@ def range(
 ) -> Tensor:  # fmt: skip
     """start, start + delta, … below limit: ⌈(limit − start) / delta⌉ items, computed in the dtype of the result.
 
-    >>> import gradtape as gt
     >>> gt.range(3).numpy(), gt.range(1.0, 2.0, 0.5).numpy()
     (array([0, 1, 2], dtype=int32), array([1. , 1.5], dtype=float32))
     """
@@ -309,7 +302,6 @@ def linspace(start: TensorLike, stop: TensorLike, num: Integer, name: str | None
     """`num` evenly spaced values from start to stop (both included); differentiable in both ends. Between integers they are
     floats, as quotients are: float64, float32 for integers of up to 16 bits.
 
-    >>> import gradtape as gt
     >>> gt.linspace(0.0, 1.0, 3).numpy()
     array([0. , 0.5, 1. ], dtype=float32)
     """
@@ -350,7 +342,6 @@ def one_hot(
 ) -> Tensor:  # fmt: skip
     """Vectors that are on_value (1) at the index and off_value (0) elsewhere; indices outside [0, depth) are all off.
 
-    >>> import gradtape as gt
     >>> gt.one_hot([0, 2], 3).numpy()
     array([[1., 0., 0.],
            [0., 0., 1.]], dtype=float32)
@@ -392,7 +383,6 @@ def _one_hot_shape(shape: Dims, depth: int, axis: int) -> Dims:
 def rank(input: TensorLike, name: str | None = None) -> Tensor:
     """Number of axes, as an int32 scalar.
 
-    >>> import gradtape as gt
     >>> int(gt.rank(gt.zeros((2, 3))))
     2
     """
@@ -402,7 +392,6 @@ def rank(input: TensorLike, name: str | None = None) -> Tensor:
 def shape(input: TensorLike, out_type: DTypeLike | None = None, name: str | None = None) -> Tensor:
     """The shape as an integer tensor, int32 unless out_type says otherwise.
 
-    >>> import gradtape as gt
     >>> gt.shape(gt.zeros((2, 3))).numpy()
     array([2, 3], dtype=int32)
     """
@@ -413,7 +402,6 @@ def shape(input: TensorLike, out_type: DTypeLike | None = None, name: str | None
 def size(input: TensorLike, out_type: DTypeLike | None = None, name: str | None = None) -> Tensor:
     """Number of elements, as an integer scalar, int32 unless out_type says otherwise.
 
-    >>> import gradtape as gt
     >>> int(gt.size(gt.zeros((2, 3))))
     6
     """

@@ -35,7 +35,6 @@ def _running(ufunc: np.ufunc, x: Array, axis: int, exclusive: bool, reverse: boo
 def cumsum(x: TensorLike, axis: Axis = 0, exclusive: bool = False, reverse: bool = False, name: str | None = None) -> Tensor:
     """Running sum along an axis.
 
-    >>> import gradtape as gt
     >>> gt.cumsum([1.0, 2.0, 3.0]).numpy(), gt.cumsum([1.0, 2.0, 3.0], exclusive=True).numpy()
     (array([1., 3., 6.], dtype=float32), array([0., 1., 3.], dtype=float32))
     """
@@ -67,7 +66,6 @@ CUMSUM: Op = linear(
 def cumprod(x: TensorLike, axis: Axis = 0, exclusive: bool = False, reverse: bool = False, name: str | None = None) -> Tensor:
     """Running product along an axis; the gradient is exact at zeros.
 
-    >>> import gradtape as gt
     >>> gt.cumprod([1.0, 2.0, 3.0]).numpy()
     array([1., 2., 6.], dtype=float32)
     """
@@ -247,7 +245,6 @@ def cumulative_logsumexp(
 ) -> Tensor:
     """log of the running sum of exp(x), without overflow; an exclusive one starts with -inf.
 
-    >>> import gradtape as gt
     >>> gt.math.cumulative_logsumexp([1000.0, 1000.0]).numpy()
     array([1000.    , 1000.6932], dtype=float32)
     """

@@ -67,7 +67,6 @@ def is_complex(x: Tensor | Number) -> bool:
 def cast(x: TensorLike, dtype: DTypeLike, name: str | None = None) -> Tensor:
     """`x` with another dtype; gradients pass between floating and complex types.
 
-    >>> import gradtape as gt
     >>> gt.cast([1.8, 2.2], gt.int32).numpy()
     array([1, 2], dtype=int32)
     """
@@ -244,7 +243,6 @@ _pow = binary(POW)
 def pow(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:  # TensorFlow's name
     """x to the power y.
 
-    >>> import gradtape as gt
     >>> gt.pow([2.0, 3.0], 2).numpy()
     array([4., 9.], dtype=float32)
     """
@@ -377,7 +375,6 @@ _atan2 = binary(ATAN2)
 def atan2(y: TensorLike, x: TensorLike, name: str | None = None) -> Tensor:
     """The angle of the point (x, y), in (-π, π].
 
-    >>> import gradtape as gt
     >>> gt.atan2(y=1.0, x=0.0).numpy()
     np.float32(1.5707964)
     """

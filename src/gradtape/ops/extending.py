@@ -43,7 +43,6 @@ def pad(
 ) -> Tensor:  # fmt: skip
     """`tensor` with elements added around it: constants, or its own elements mirrored (REFLECT, SYMMETRIC).
 
-    >>> import gradtape as gt
     >>> gt.pad([1.0, 2.0], [[1, 0]]).numpy()
     array([0., 1., 2.], dtype=float32)
     """
@@ -99,7 +98,6 @@ def _mirrored(size: Size, before: Size, after: Size, mode: str) -> Tensor:
 def tile(input: TensorLike, multiples: Integers, name: str | None = None) -> Tensor:
     """`input` repeated `multiples[i]` times along axis i.
 
-    >>> import gradtape as gt
     >>> gt.tile([1, 2], [2]).numpy()
     array([1, 2, 1, 2], dtype=int32)
     """
@@ -125,7 +123,6 @@ def tile(input: TensorLike, multiples: Integers, name: str | None = None) -> Ten
 def repeat(input: TensorLike, repeats: Integers, axis: Axis | None = None, name: str | None = None) -> Tensor:
     """Each element (or slice along `axis`) repeated.
 
-    >>> import gradtape as gt
     >>> gt.repeat([1, 2], [1, 2]).numpy()
     array([1, 2, 2], dtype=int32)
     """

@@ -192,7 +192,6 @@ def _inverse_real_transform(x: TensorLike, fft_length: Integers | None, rank: in
 def fft(input: TensorLike, name: str | None = None) -> Tensor:
     """Fourier transform over the last axis: out_k = Σ_j x_j exp(-2πi jk/n). Real input becomes complex.
 
-    >>> import gradtape as gt
     >>> gt.signal.fft([1.0, 0.0]).numpy()
     array([1.+0.j, 1.+0.j], dtype=complex64)
     """
@@ -202,7 +201,6 @@ def fft(input: TensorLike, name: str | None = None) -> Tensor:
 def ifft(input: TensorLike, name: str | None = None) -> Tensor:
     """Inverse of `fft`.
 
-    >>> import gradtape as gt
     >>> gt.signal.ifft([2.0, 0.0]).numpy()
     array([1.+0.j, 1.+0.j], dtype=complex64)
     """
@@ -212,7 +210,6 @@ def ifft(input: TensorLike, name: str | None = None) -> Tensor:
 def fft2d(input: TensorLike, name: str | None = None) -> Tensor:
     """Fourier transform over the last two axes.
 
-    >>> import gradtape as gt
     >>> gt.signal.fft2d(gt.ones((2, 2), gt.complex64)).shape
     TensorShape([2, 2])
     """
@@ -222,7 +219,6 @@ def fft2d(input: TensorLike, name: str | None = None) -> Tensor:
 def ifft2d(input: TensorLike, name: str | None = None) -> Tensor:
     """Inverse of `fft2d`.
 
-    >>> import gradtape as gt
     >>> gt.signal.ifft2d(gt.ones((2, 2), gt.complex64)).shape
     TensorShape([2, 2])
     """
@@ -232,7 +228,6 @@ def ifft2d(input: TensorLike, name: str | None = None) -> Tensor:
 def fft3d(input: TensorLike, name: str | None = None) -> Tensor:
     """Fourier transform over the last three axes.
 
-    >>> import gradtape as gt
     >>> gt.signal.fft3d(gt.ones((2, 2, 2), gt.complex64)).shape
     TensorShape([2, 2, 2])
     """
@@ -242,7 +237,6 @@ def fft3d(input: TensorLike, name: str | None = None) -> Tensor:
 def ifft3d(input: TensorLike, name: str | None = None) -> Tensor:
     """Inverse of `fft3d`.
 
-    >>> import gradtape as gt
     >>> gt.signal.ifft3d(gt.ones((2, 2, 2), gt.complex64)).shape
     TensorShape([2, 2, 2])
     """
@@ -260,7 +254,6 @@ def ifft3d(input: TensorLike, name: str | None = None) -> Tensor:
 def rfft(input_tensor: TensorLike, fft_length: Integers | None = None, name: str | None = None) -> Tensor:
     """Fourier transform of real data over the last axis: the n//2 + 1 elements that determine the rest.
 
-    >>> import gradtape as gt
     >>> gt.signal.rfft([1.0, 0.0, 0.0]).numpy()
     array([1.+0.j, 1.+0.j], dtype=complex64)
     """
@@ -279,7 +272,6 @@ def rfft(input_tensor: TensorLike, fft_length: Integers | None = None, name: str
 def irfft(input_tensor: TensorLike, fft_length: Integers | None = None, name: str | None = None) -> Tensor:
     """Inverse of `rfft`; `fft_length` (default 2·(m - 1)) says whether the data had even or odd length.
 
-    >>> import gradtape as gt
     >>> gt.signal.irfft([1.0, 1.0], fft_length=[3]).numpy()
     array([1., 0., 0.], dtype=float32)
     """
@@ -320,7 +312,6 @@ def _shifted(x: TensorLike, axes: Axes, sign: int, op: str) -> Tensor:
 def fftshift(x: TensorLike, axes: Axes = None, name: str | None = None) -> Tensor:
     """The zero frequency moved to the centre.
 
-    >>> import gradtape as gt
     >>> gt.signal.fftshift([0.0, 1.0, -1.0]).numpy()
     array([-1.,  0.,  1.], dtype=float32)
     """
@@ -331,7 +322,6 @@ def fftshift(x: TensorLike, axes: Axes = None, name: str | None = None) -> Tenso
 def ifftshift(x: TensorLike, axes: Axes = None, name: str | None = None) -> Tensor:
     """Inverse of `fftshift`.
 
-    >>> import gradtape as gt
     >>> gt.signal.ifftshift([-1.0, 0.0, 1.0]).numpy()
     array([ 0.,  1., -1.], dtype=float32)
     """

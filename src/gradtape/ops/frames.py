@@ -57,7 +57,6 @@ def frame(
 
     With `pad_end` the last frames are filled up with `pad_value`, and every element begins or is in some frame.
 
-    >>> import gradtape as gt
     >>> gt.signal.frame([1.0, 2.0, 3.0, 4.0], frame_length=2, frame_step=1).numpy().tolist()
     [[1.0, 2.0], [2.0, 3.0], [3.0, 4.0]]
     """
@@ -95,7 +94,6 @@ def frame(
 def overlap_and_add(signal: TensorLike, frame_step: Integer, name: str | None = None) -> Tensor:
     """The signal whose frames (…, frames, frame_length), one every `frame_step`, add up where they overlap.
 
-    >>> import gradtape as gt
     >>> gt.signal.overlap_and_add([[1.0, 2.0], [10.0, 20.0]], frame_step=1).numpy()
     array([ 1., 12., 20.], dtype=float32)
     """
@@ -140,7 +138,6 @@ def _window(values: Array, dtype: DTypeLike, op: str) -> Tensor:
 def hann_window(window_length: Integer, periodic: bool = True, dtype: DTypeLike = float32, name: str | None = None) -> Tensor:
     """The Hann window, (1 - cos)/2.
 
-    >>> import gradtape as gt
     >>> gt.signal.hann_window(4).numpy()
     array([0. , 0.5, 1. , 0.5], dtype=float32)
     """
@@ -152,7 +149,6 @@ def hamming_window(
 ) -> Tensor:
     """The Hamming window, 0.54 - 0.46 cos.
 
-    >>> import gradtape as gt
     >>> gt.signal.hamming_window(4).numpy()
     array([0.08, 0.54, 1.  , 0.54], dtype=float32)
     """
@@ -162,7 +158,6 @@ def hamming_window(
 def kaiser_window(window_length: Integer, beta: float = 12.0, dtype: DTypeLike = float32, name: str | None = None) -> Tensor:
     """The Kaiser window, a ratio of Bessel functions; `beta` trades the main lobe's width for low side lobes.
 
-    >>> import gradtape as gt
     >>> gt.signal.kaiser_window(3, beta=0.0).numpy()
     array([1., 1., 1.], dtype=float32)
     """
@@ -176,7 +171,6 @@ def kaiser_bessel_derived_window(
 ) -> Tensor:
     """The Kaiser-Bessel derived window of even length: its squares at distance half a window add up to 1.
 
-    >>> import gradtape as gt
     >>> w = gt.signal.kaiser_bessel_derived_window(4).numpy()
     >>> round(float(w[0] ** 2 + w[2] ** 2), 5)
     1.0
@@ -193,7 +187,6 @@ def kaiser_bessel_derived_window(
 def vorbis_window(window_length: Integer, dtype: DTypeLike = float32, name: str | None = None) -> Tensor:
     """The window of the Vorbis audio format: sin(π/2 · sin²).
 
-    >>> import gradtape as gt
     >>> gt.signal.vorbis_window(2).numpy().round(4)
     array([0.7071, 0.7071], dtype=float32)
     """
@@ -233,7 +226,6 @@ def stft(
 ) -> Tensor:  # fmt: skip
     """The Fourier transforms of windowed frames of real signals: (…, samples) becomes (…, frames, fft_length//2 + 1).
 
-    >>> import gradtape as gt
     >>> gt.signal.stft(gt.ones(16), frame_length=8, frame_step=4).shape
     TensorShape([3, 5])
     """
@@ -249,7 +241,6 @@ def stft(
 def inverse_stft_window_fn(frame_step: Integer, forward_window_fn: Window = hann_window, name: str | None = None) -> Window:
     """The window with which `inverse_stft` undoes `stft` exactly.
 
-    >>> import gradtape as gt
     >>> x = gt.range(16.0)
     >>> inverse = gt.signal.inverse_stft_window_fn(4)
     >>> y = gt.signal.inverse_stft(gt.signal.stft(x, 8, 4), 8, 4, window_fn=inverse)
@@ -304,7 +295,6 @@ def linear_to_mel_weight_matrix(
 ) -> Tensor:  # fmt: skip
     """The matrix (spectrogram bins, mel bins) of overlapping triangles on the mel scale; the zero frequency has none.
 
-    >>> import gradtape as gt
     >>> gt.signal.linear_to_mel_weight_matrix(4, 9).shape
     TensorShape([9, 4])
     """
@@ -386,7 +376,6 @@ def dct(
 ) -> Tensor:
     """The cosine transform of type 1, 2, 3 or 4 along an axis, as `scipy.fft.dct`; `n` cuts or zero-pads the axis first.
 
-    >>> import gradtape as gt
     >>> gt.signal.dct([1.0, 2.0, 3.0], norm="ortho").numpy().round(3)
     array([ 3.464, -1.414,  0.   ], dtype=float32)
     """
@@ -423,7 +412,6 @@ def idct(
 ) -> Tensor:
     """The inverse of `dct`: up to a factor of 2·n (type 1: 2·(n - 1)) without norm, exactly with norm="ortho".
 
-    >>> import gradtape as gt
     >>> gt.signal.idct(gt.signal.dct([1.0, 2.0], norm="ortho"), norm="ortho").numpy().round(4)
     array([1., 2.], dtype=float32)
     """

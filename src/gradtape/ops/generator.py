@@ -24,7 +24,6 @@ _MASK = 0xFFFFFFFFFFFFFFFF
 class Generator:
     """A stream of random numbers.
 
-    >>> import gradtape as gt
     >>> a, b = gt.random.Generator.from_seed(1), gt.random.Generator.from_seed(1)
     >>> bool(gt.reduce_all(a.normal([3]) == b.normal([3])))
     True
@@ -193,7 +192,6 @@ _GLOBAL = GlobalGenerator()
 def get_global_generator() -> Generator:
     """The generator shared by the process.
 
-    >>> import gradtape as gt
     >>> gt.random.get_global_generator().normal([2]).shape
     TensorShape([2])
     """
@@ -203,7 +201,6 @@ def get_global_generator() -> Generator:
 def set_global_generator(generator: Generator) -> None:
     """Replace the generator shared by the process.
 
-    >>> import gradtape as gt
     >>> gt.random.set_global_generator(gt.random.get_global_generator())
     """
     _GLOBAL.set(generator)

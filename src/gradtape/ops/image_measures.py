@@ -141,7 +141,6 @@ def non_max_suppression(
 ) -> Tensor:  # fmt: skip
     """Which boxes (rows y1, x1, y2, x2) to keep: the best ones that overlap no better one by more than `iou_threshold`.
 
-    >>> import gradtape as gt
     >>> gt.image.non_max_suppression([[0.0, 0, 1, 1], [0, 0, 1, 0.9], [2, 2, 3, 3]], [0.8, 0.9, 0.1], 5).numpy()
     array([1, 2], dtype=int32)
     """

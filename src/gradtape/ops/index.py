@@ -425,7 +425,6 @@ def gather(
 ) -> Tensor:  # fmt: skip
     """Slices of `params` along `axis` at the given indices; the gradient on axis 0 is an `IndexedSlices`.
 
-    >>> import gradtape as gt
     >>> gt.gather([10.0, 20.0, 30.0], [2, 0]).numpy()
     array([30., 10.], dtype=float32)
     """

@@ -200,7 +200,6 @@ def tridiagonal_solve(
 ) -> Tensor:  # fmt: skip
     """Solve tridiagonal systems in time proportional to their size; `diagonals` holds super-, main and subdiagonal.
 
-    >>> import gradtape as gt
     >>> gt.linalg.tridiagonal_solve([[1.0, 0.0], [2.0, 2.0], [0.0, 1.0]], [3.0, 3.0]).numpy()
     array([1., 1.], dtype=float32)
     """
@@ -236,7 +235,6 @@ def tridiagonal_matmul(
 ) -> Tensor:
     """The product of tridiagonal matrices with matrices, in time proportional to their size.
 
-    >>> import gradtape as gt
     >>> gt.linalg.tridiagonal_matmul([[1.0, 0.0], [2.0, 2.0], [0.0, 1.0]], [[1.0], [1.0]]).numpy().ravel()
     array([3., 3.], dtype=float32)
     """
@@ -263,7 +261,6 @@ def banded_triangular_solve(
     """Solve triangular systems of few diagonals: `bands` (…, k, n), the main diagonal first (lower) or last (upper), each
     aligned with the rows (lower: padded at the beginning, upper: at the end).
 
-    >>> import gradtape as gt
     >>> gt.linalg.banded_triangular_solve([[2.0, 2.0], [0.0, 1.0]], [[2.0], [3.0]]).numpy().ravel()
     array([1., 1.], dtype=float32)
     """

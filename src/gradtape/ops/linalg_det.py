@@ -104,7 +104,6 @@ ADJUGATE = general(
 def det(input: TensorLike, name: str | None = None) -> Tensor:
     """Determinant of each square matrix; first and second derivatives are exact at singular matrices too.
 
-    >>> import gradtape as gt
     >>> x = gt.constant([[1.0, 2.0], [2.0, 4.0]])
     >>> with gt.GradientTape() as tape:
     ...     tape.watch(x)
@@ -168,7 +167,6 @@ class LogMatrixDeterminant(NamedTuple):
 def slogdet(input: TensorLike, name: str | None = None) -> LogMatrixDeterminant:
     """(sign, log_abs_determinant): det = sign · exp(log_abs_determinant), without overflow; (0, -inf) for singular matrices.
 
-    >>> import gradtape as gt
     >>> sign, log_abs = gt.linalg.slogdet([[1.0, 0.0], [0.0, -1.0]])
     >>> sign.numpy(), log_abs.numpy()
     (np.float32(-1.0), np.float32(0.0))
@@ -188,7 +186,6 @@ def slogdet(input: TensorLike, name: str | None = None) -> LogMatrixDeterminant:
 def logdet(matrix: TensorLike, name: str | None = None) -> Tensor:
     """Logarithm of the determinant of Hermitian positive definite matrices, by Cholesky factorisation.
 
-    >>> import gradtape as gt
     >>> gt.linalg.logdet([[1.0, 0.0], [0.0, 1.0]]).numpy()
     np.float32(0.0)
     """
@@ -245,7 +242,6 @@ def pinv(a: TensorLike, rcond: float | None = None, validate_args: bool = False,
 
     The derivative is the one at constant rank: the pseudo-inverse jumps where the rank changes.
 
-    >>> import gradtape as gt
     >>> gt.linalg.pinv([[2.0], [0.0]]).numpy()
     array([[0.5, 0. ]], dtype=float32)
     """
@@ -269,7 +265,6 @@ def pinv(a: TensorLike, rcond: float | None = None, validate_args: bool = False,
 def matrix_rank(a: TensorLike, tol: TensorLike | None = None, validate_args: bool = False, name: str | None = None) -> Tensor:
     """How many singular values of each matrix exceed `tol` (by default what rounding makes of zero), as int32.
 
-    >>> import gradtape as gt
     >>> int(gt.linalg.matrix_rank([[1.0, 2.0], [2.0, 4.0]]))
     1
     """
@@ -311,7 +306,6 @@ def lstsq(
     uses the pseudo-inverse, works for any rank and ignores the regularizer. TensorFlow's fast path solves the normal equations,
     which is less accurate.
 
-    >>> import gradtape as gt
     >>> gt.linalg.lstsq([[1.0], [1.0]], [[2.0], [4.0]]).numpy().round(4)
     array([[3.]], dtype=float32)
     """

@@ -65,7 +65,6 @@ EXPM = general(
 def expm(input: TensorLike, name: str | None = None) -> Tensor:
     """Matrix exponential of each square matrix; the derivative holds for repeated eigenvalues too.
 
-    >>> import gradtape as gt
     >>> gt.linalg.expm([[0.0, 1.0], [0.0, 0.0]]).numpy()
     array([[1., 1.],
            [0., 1.]], dtype=float32)
@@ -187,7 +186,6 @@ SQRTM = general(
 def sqrtm(input: TensorLike, name: str | None = None) -> Tensor:
     """Principal square root of each square matrix; the derivative needs an invertible matrix.
 
-    >>> import gradtape as gt
     >>> gt.linalg.sqrtm([[4.0, 0.0], [0.0, 9.0]]).numpy().round(4)
     array([[2., 0.],
            [0., 3.]], dtype=float32)
@@ -239,7 +237,6 @@ LOGM = general(
 def logm(input: TensorLike, name: str | None = None) -> Tensor:
     """Principal logarithm of each square matrix, the inverse of `expm`; real input must have a real logarithm.
 
-    >>> import gradtape as gt
     >>> gt.linalg.logm(gt.linalg.expm([[0.0, 1.0], [0.0, 0.0]])).numpy().round(4) + 0.0
     array([[0., 1.],
            [0., 0.]], dtype=float32)

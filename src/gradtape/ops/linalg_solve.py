@@ -102,7 +102,6 @@ INV = general(
 def inv(input: TensorLike, adjoint: bool = False, name: str | None = None) -> Tensor:
     """Inverse of each square matrix (of its adjoint with `adjoint=True`).
 
-    >>> import gradtape as gt
     >>> gt.linalg.inv([[2.0, 0.0], [0.0, 4.0]]).numpy()
     array([[0.5 , 0.  ],
            [0.  , 0.25]], dtype=float32)
@@ -183,7 +182,6 @@ SOLVE = general(
 def solve(matrix: TensorLike, rhs: TensorLike, adjoint: bool = False, name: str | None = None) -> Tensor:
     """X with matrix · X = rhs (with the adjoint of the matrix if `adjoint`); leading axes broadcast.
 
-    >>> import gradtape as gt
     >>> gt.linalg.solve([[2.0, 0.0], [0.0, 4.0]], [[2.0], [2.0]]).numpy()
     array([[1. ],
            [0.5]], dtype=float32)
@@ -287,7 +285,6 @@ def triangular_solve(
 ) -> Tensor:
     """X with matrix · X = rhs for triangular matrices; only the triangle named by `lower` is read.
 
-    >>> import gradtape as gt
     >>> gt.linalg.triangular_solve([[2.0, 0.0], [1.0, 1.0]], [[2.0], [2.0]]).numpy()
     array([[1.],
            [1.]], dtype=float32)
@@ -353,7 +350,6 @@ def cholesky(input: TensorLike, name: str | None = None) -> Tensor:
     Only the lower triangle is read; the gradient is the Hermitian one (the derivative along Hermitian changes), as in
     TensorFlow.
 
-    >>> import gradtape as gt
     >>> gt.linalg.cholesky([[4.0, 2.0], [2.0, 2.0]]).numpy()
     array([[2., 0.],
            [1., 1.]], dtype=float32)
@@ -377,7 +373,6 @@ def hermitian_cholesky(x: Tensor) -> Tensor:
 def cholesky_solve(chol: TensorLike, rhs: TensorLike, name: str | None = None) -> Tensor:
     """X with A·X = rhs, given the Cholesky factor `chol` of A.
 
-    >>> import gradtape as gt
     >>> factor = gt.linalg.cholesky([[4.0, 0.0], [0.0, 1.0]])
     >>> gt.linalg.cholesky_solve(factor, [[4.0], [3.0]]).numpy()
     array([[1.],
@@ -465,7 +460,6 @@ class Lu(NamedTuple):
 def lu(input: TensorLike, output_idx_type: DTypeLike = "int32", name: str | None = None) -> Lu:
     """(lu, p): L below the diagonal (its own diagonal is 1) and U above in one matrix, with L·U = input[p].
 
-    >>> import gradtape as gt
     >>> packed, p = gt.linalg.lu([[0.0, 2.0], [4.0, 1.0]])
     >>> packed.numpy(), p.numpy()
     (array([[4., 1.],

@@ -138,7 +138,6 @@ def qr(input: TensorLike, full_matrices: bool = False, name: str | None = None) 
     The derivative needs linearly independent columns (of the first min(rows, columns) ones). With `full_matrices` the
     further columns of q are any basis of the rest: gradients are those of functions that do not depend on which.
 
-    >>> import gradtape as gt
     >>> q, r = gt.linalg.qr([[3.0, 1.0], [4.0, 2.0]])
     >>> (q @ r).numpy().round(4)
     array([[3., 1.],
@@ -292,7 +291,6 @@ def svd(tensor: TensorLike, full_matrices: bool = False, compute_uv: bool = True
     their singular vectors are not differentiable one by one, the rule leaves that part out (0 instead of inf); functions
     of s, and of subspaces of whole groups of equal values, keep exact first derivatives.
 
-    >>> import gradtape as gt
     >>> s, u, v = gt.linalg.svd([[3.0, 0.0], [0.0, 2.0]])
     >>> s.numpy()
     array([3., 2.], dtype=float32)
@@ -362,7 +360,6 @@ def eigh(tensor: TensorLike, name: str | None = None) -> tuple[Tensor, Tensor]:
     differentiable one by one, the rule leaves that part out (0 instead of inf); functions symmetric in the equal
     eigenvalues, and projectors on whole eigenspaces, keep exact first derivatives.
 
-    >>> import gradtape as gt
     >>> e, v = gt.linalg.eigh([[2.0, 0.0], [0.0, 1.0]])
     >>> e.numpy()
     array([1., 2.], dtype=float32)
@@ -404,7 +401,6 @@ EIGVALSH = general(
 def eigvalsh(tensor: TensorLike, name: str | None = None) -> Tensor:
     """Increasing real eigenvalues of Hermitian matrices; see `eigh` for what is read and for repeated eigenvalues.
 
-    >>> import gradtape as gt
     >>> gt.linalg.eigvalsh([[2.0, 0.0], [0.0, 1.0]]).numpy()
     array([1., 2.], dtype=float32)
     """
@@ -466,7 +462,6 @@ def eig(tensor: TensorLike, name: str | None = None) -> tuple[Tensor, Tensor]:
     Gradients are those of functions that do not depend on the phases of the eigenvectors. Repeated eigenvalues as for
     `eigh`; a defective matrix (linearly dependent eigenvectors) has no derivative and raises in the backward pass.
 
-    >>> import gradtape as gt
     >>> e, v = gt.linalg.eig([[0.0, 1.0], [-1.0, 0.0]])
     >>> gt.sort(gt.math.imag(e)).numpy()
     array([-1.,  1.], dtype=float32)
@@ -478,7 +473,6 @@ def eig(tensor: TensorLike, name: str | None = None) -> tuple[Tensor, Tensor]:
 def eigvals(tensor: TensorLike, name: str | None = None) -> Tensor:
     """Complex eigenvalues of square matrices, in LAPACK's order; see `eig`.
 
-    >>> import gradtape as gt
     >>> gt.linalg.eigvals([[2.0, 1.0], [0.0, 1.0]]).numpy()
     array([2.+0.j, 1.+0.j], dtype=complex64)
     """

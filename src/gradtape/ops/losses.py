@@ -97,7 +97,6 @@ def softmax_cross_entropy_with_logits(
 ) -> Tensor:
     """Cross entropy between label distributions and softmax(logits) along an axis; gradients flow to both.
 
-    >>> import gradtape as gt
     >>> gt.nn.softmax_cross_entropy_with_logits(labels=[[1.0, 0.0]], logits=[[0.0, 0.0]]).numpy()
     array([0.6931472], dtype=float32)
     """
@@ -149,7 +148,6 @@ SPARSE_CROSS_ENTROPY = general(
 def sparse_softmax_cross_entropy_with_logits(labels: TensorLike, logits: TensorLike, name: str | None = None) -> Tensor:
     """Cross entropy of softmax(logits) over the last axis with class numbers as labels.
 
-    >>> import gradtape as gt
     >>> gt.nn.sparse_softmax_cross_entropy_with_logits(labels=[1], logits=[[0.0, 0.0]]).numpy()
     array([0.6931472], dtype=float32)
     """
@@ -198,7 +196,6 @@ def sigmoid_cross_entropy_with_logits(
 ) -> Tensor:
     """Cross entropy of independent binary labels with sigmoid(logits), element by element.
 
-    >>> import gradtape as gt
     >>> gt.nn.sigmoid_cross_entropy_with_logits(labels=[1.0, 0.0], logits=[0.0, 1000.0]).numpy()
     array([6.931472e-01, 1.000000e+03], dtype=float32)
     """
@@ -229,7 +226,6 @@ def weighted_cross_entropy_with_logits(
 ) -> Tensor:
     """As `sigmoid_cross_entropy_with_logits`, the positive labels counted `pos_weight` times.
 
-    >>> import gradtape as gt
     >>> gt.nn.weighted_cross_entropy_with_logits([1.0, 0.0], [0.0, 0.0], pos_weight=2.0).numpy()
     array([1.3862944, 0.6931472], dtype=float32)
     """
@@ -245,7 +241,6 @@ def weighted_cross_entropy_with_logits(
 def l2_loss(t: TensorLike, name: str | None = None) -> Tensor:
     """Half the sum of squares.
 
-    >>> import gradtape as gt
     >>> gt.nn.l2_loss([3.0, 4.0]).numpy()
     np.float32(12.5)
     """

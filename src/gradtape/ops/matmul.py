@@ -169,7 +169,6 @@ def matmul(
 
     The flags about sparsity and gradients are hints to TensorFlow's kernels and change nothing here.
 
-    >>> import gradtape as gt
     >>> gt.matmul([[1.0, 2.0]], [[3.0], [4.0]]).numpy()
     array([[11.]], dtype=float32)
     """

@@ -151,7 +151,6 @@ def diag_part(
 ) -> Tensor:
     """Diagonal `k` of each matrix, or the band of diagonals (lowest, highest), highest first, padded to equal length.
 
-    >>> import gradtape as gt
     >>> gt.linalg.diag_part([[1.0, 2.0], [3.0, 4.0]]).numpy()
     array([1., 4.], dtype=float32)
     """
@@ -175,7 +174,6 @@ def diag(
 ) -> Tensor:  # fmt: skip
     """Matrices with the given diagonal (or band of diagonals, as `diag_part` packs it) and `padding_value` elsewhere.
 
-    >>> import gradtape as gt
     >>> gt.linalg.diag([1.0, 2.0]).numpy()
     array([[1., 0.],
            [0., 2.]], dtype=float32)
@@ -236,7 +234,6 @@ def set_diag(
 ) -> Tensor:
     """`input` with diagonal `k` (or a band of diagonals) replaced.
 
-    >>> import gradtape as gt
     >>> gt.linalg.set_diag(gt.ones((2, 2)), [5.0, 6.0]).numpy()
     array([[5., 1.],
            [1., 6.]], dtype=float32)
@@ -259,7 +256,6 @@ def set_diag(
 def tensor_diag(diagonal: TensorLike, name: str | None = None) -> Tensor:
     """The tensor of twice the rank with `diagonal` where both halves of the index agree, and 0 elsewhere.
 
-    >>> import gradtape as gt
     >>> gt.linalg.tensor_diag([[1.0, 2.0]]).shape
     TensorShape([1, 2, 1, 2])
     """
@@ -276,7 +272,6 @@ def tensor_diag(diagonal: TensorLike, name: str | None = None) -> Tensor:
 def tensor_diag_part(input: TensorLike, name: str | None = None) -> Tensor:
     """The elements whose index has two equal halves: undoes `tensor_diag`.
 
-    >>> import gradtape as gt
     >>> gt.linalg.tensor_diag_part(gt.linalg.tensor_diag([1.0, 2.0])).numpy()
     array([1., 2.], dtype=float32)
     """
@@ -292,7 +287,6 @@ def tensor_diag_part(input: TensorLike, name: str | None = None) -> Tensor:
 def trace(x: TensorLike, name: str | None = None) -> Tensor:
     """Sum of the diagonal of each matrix.
 
-    >>> import gradtape as gt
     >>> gt.linalg.trace([[1.0, 2.0], [3.0, 4.0]]).numpy()
     np.float32(5.0)
     """
@@ -310,7 +304,6 @@ def trace(x: TensorLike, name: str | None = None) -> Tensor:
 def band_part(input: TensorLike, num_lower: Integer, num_upper: Integer, name: str | None = None) -> Tensor:
     """Each matrix with everything zeroed but `num_lower` subdiagonals and `num_upper` superdiagonals (-1: all).
 
-    >>> import gradtape as gt
     >>> gt.linalg.band_part([[1.0, 2.0], [3.0, 4.0]], -1, 0).numpy()
     array([[1., 0.],
            [3., 4.]], dtype=float32)
@@ -356,7 +349,6 @@ def diagonal_matrix(x: Tensor) -> Tensor:
 def matrix_transpose(a: TensorLike, name: str = "matrix_transpose", conjugate: bool = False) -> Tensor:
     """The last two axes swapped.
 
-    >>> import gradtape as gt
     >>> gt.linalg.matrix_transpose([[1.0, 2.0]]).shape
     TensorShape([2, 1])
     """
@@ -368,7 +360,6 @@ def matrix_transpose(a: TensorLike, name: str = "matrix_transpose", conjugate: b
 def adjoint(matrix: TensorLike, name: str | None = None) -> Tensor:
     """The conjugate transpose of each matrix.
 
-    >>> import gradtape as gt
     >>> gt.linalg.adjoint([[1.0 + 2.0j, 3.0]]).numpy()
     array([[1.-2.j],
            [3.-0.j]])
@@ -392,7 +383,6 @@ def matvec(
 ) -> Tensor:  # fmt: skip
     """Matrix times vector in the last axes, broadcast over the leading ones.
 
-    >>> import gradtape as gt
     >>> gt.linalg.matvec([[1.0, 2.0], [3.0, 4.0]], [1.0, 1.0]).numpy()
     array([3., 7.], dtype=float32)
     """
@@ -414,7 +404,6 @@ def matvec(
 def cross(a: TensorLike, b: TensorLike, name: str | None = None) -> Tensor:
     """Cross product of the 3-vectors in the last axis; leading axes broadcast.
 
-    >>> import gradtape as gt
     >>> gt.linalg.cross([1.0, 0.0, 0.0], [0.0, 1.0, 0.0]).numpy()
     array([0., 0., 1.], dtype=float32)
     """
@@ -453,7 +442,6 @@ def norm(
     `ord`: 'euclidean', any number above 0, or inf for vectors; 'euclidean', 'fro', 1, 2 or inf for matrices, where 2 is
     the largest singular value. The gradient of the Euclidean norm at 0 is taken as 0.
 
-    >>> import gradtape as gt
     >>> gt.norm([[3.0, 4.0], [6.0, 8.0]], axis=1).numpy()
     array([ 5., 10.], dtype=float32)
     """
@@ -484,7 +472,6 @@ def normalize(
 ) -> tuple[Tensor, Tensor]:
     """(tensor / norm, norm): the tensor scaled to norm 1, and the norm that `gt.norm(..., keepdims=True)` gives.
 
-    >>> import gradtape as gt
     >>> gt.linalg.normalize([3.0, 4.0])[0].numpy()
     array([0.6, 0.8], dtype=float32)
     """

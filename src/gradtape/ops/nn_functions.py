@@ -165,7 +165,6 @@ def conv_transpose(
 def atrous_conv2d(value: TensorLike, filters: TensorLike, rate: Integer, padding: Padding, name: str | None = None) -> Tensor:
     """`conv2d` whose filter has `rate` - 1 gaps between its elements.
 
-    >>> import gradtape as gt
     >>> gt.nn.atrous_conv2d(gt.ones((1, 3, 3, 1)), gt.ones((2, 2, 1, 1)), 2, "VALID").numpy().ravel()
     array([4.], dtype=float32)
     """
@@ -185,6 +184,7 @@ def atrous_conv2d_transpose(
         Sample(spread(1, 4, 4, 2), normal(2, 2, 2) * 0.01, [1, 1, 1, 1], "SAME", "NHWC", [1, 1, 1, 1]),
         Sample(spread(1, 5, 5, 1), normal(2, 2, 1) * 0.01, [1, 2, 1, 1], "VALID", "NHWC", [1, 2, 2, 1]),
         Sample(normal(1, 5, 5, 1), normal(2, 2, 3), 1, "SAME", "NHWC", 1, raises=(ValueError, "channels")),
+        Sample(normal(1, 5, 5, 1), normal(2, 2, 1), 1, "SAME", "NCHW", 1, raises=(ValueError, "must be 'NHWC', got")),
     ]
 )
 def dilation2d(
@@ -193,7 +193,6 @@ def dilation2d(
 ) -> Tensor:  # fmt: skip
     """The largest of input + filter in each window, channel by channel: greyscale dilation.
 
-    >>> import gradtape as gt
     >>> x = gt.reshape(gt.range(4.0), (1, 2, 2, 1))
     >>> gt.nn.dilation2d(x, gt.zeros((2, 2, 1)), 1, "VALID", "NHWC", 1).numpy().ravel()
     array([3.], dtype=float32)
@@ -225,7 +224,6 @@ def erosion2d(
 ) -> Tensor:  # fmt: skip
     """The smallest of input - filter in each window, channel by channel: greyscale erosion.
 
-    >>> import gradtape as gt
     >>> gt.nn.erosion2d(gt.ones((1, 2, 2, 1)), gt.zeros((2, 2, 1)), 1, "VALID", "NHWC", 1).numpy().ravel()
     array([1.], dtype=float32)
     """

@@ -33,7 +33,6 @@ def moments(
 ) -> tuple[Tensor, Tensor]:
     """Mean and variance over the given axes; `shift` is accepted and not needed (the variance is computed stably).
 
-    >>> import gradtape as gt
     >>> mean, variance = gt.nn.moments(gt.constant([1.0, 3.0]), axes=[0])
     >>> mean.numpy(), variance.numpy()
     (np.float32(2.0), np.float32(1.0))
@@ -63,7 +62,6 @@ def batch_normalization(
 ) -> Tensor:  # fmt: skip
     """(x - mean) / sqrt(variance + variance_epsilon) · scale + offset; offset and scale may be None.
 
-    >>> import gradtape as gt
     >>> gt.nn.batch_normalization([1.0, 3.0], 2.0, 1.0, None, None, 0.0).numpy()
     array([-1.,  1.], dtype=float32)
     """
@@ -124,7 +122,6 @@ def layer_norm(
 ) -> Tensor:  # fmt: skip
     """Each example shifted and scaled to mean 0 and variance 1 over the given axes, then · scale + offset.
 
-    >>> import gradtape as gt
     >>> gt.nn.layer_norm([[1.0, 3.0]], variance_epsilon=0.0).numpy()
     array([[-1.,  1.]], dtype=float32)
     """
@@ -154,7 +151,6 @@ def layer_norm(
 def bias_add(value: TensorLike, bias: TensorLike, data_format: str | None = None, name: str | None = None) -> Tensor:
     """`value` plus a vector along its channels: the last axis, or axis 1 for data formats that begin with "NC".
 
-    >>> import gradtape as gt
     >>> gt.nn.bias_add([[1.0, 2.0]], [10.0, 20.0]).numpy()
     array([[11., 22.]], dtype=float32)
     """
@@ -190,7 +186,6 @@ def dropout(
 
     `noise_shape` (broadcast to the shape of x) makes whole slices share their fate.
 
-    >>> import gradtape as gt
     >>> gt.random.set_seed(1)
     >>> sorted(set(gt.nn.dropout(gt.ones(100), 0.5).numpy().tolist()))
     [0.0, 2.0]
@@ -235,7 +230,6 @@ def _noise_shape(noise_shape: Shape, shape: Dims) -> Dims:
 def embedding_lookup(params: TensorLike, ids: TensorLike, max_norm: float | None = None, name: str | None = None) -> Tensor:
     """Rows of a table by number; the gradient of a Variable is sparse. `max_norm` limits the length of each row.
 
-    >>> import gradtape as gt
     >>> gt.nn.embedding_lookup([[1.0, 2.0], [3.0, 4.0]], [1]).numpy()
     array([[3., 4.]], dtype=float32)
     """

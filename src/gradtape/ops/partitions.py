@@ -38,7 +38,6 @@ def dynamic_partition(
 ) -> list[Tensor]:  # fmt: skip
     """The rows of `data` in as many tensors as there are partitions, each row in the one that its number says.
 
-    >>> import gradtape as gt
     >>> [part.numpy().tolist() for part in gt.dynamic_partition([1.0, 2.0, 3.0], [0, 1, 0], 2)]
     [[1.0, 3.0], [2.0]]
     """
@@ -103,7 +102,6 @@ def reverse_sequence(
 ) -> Tensor:  # fmt: skip
     """The first `seq_lengths[i]` elements along `seq_axis` of entry i of the batch in reversed order; the rest stays.
 
-    >>> import gradtape as gt
     >>> gt.reverse_sequence([[1, 2, 3], [4, 5, 6]], [2, 3], seq_axis=1).numpy()
     array([[2, 1, 3],
            [6, 5, 4]], dtype=int32)

@@ -31,7 +31,6 @@ INVERT_PERMUTATION = nondiff(
 def invert_permutation(x: TensorLike, name: str | None = None) -> Tensor:
     """The permutation y with y[x[i]] = i.
 
-    >>> import gradtape as gt
     >>> gt.math.invert_permutation([2, 0, 1]).numpy()
     array([1, 2, 0], dtype=int32)
     """

@@ -264,7 +264,6 @@ def max_pool(
 ) -> Tensor:
     """The largest element of each window, in as many dimensions as the input has space axes.
 
-    >>> import gradtape as gt
     >>> gt.nn.max_pool(gt.reshape(gt.range(4.0), (1, 4, 1)), 2, 2, "VALID").numpy().ravel()
     array([1., 3.], dtype=float32)
     """
@@ -284,7 +283,6 @@ def avg_pool(
 ) -> Tensor:
     """The average of each window, padding not counted, in as many dimensions as the input has space axes.
 
-    >>> import gradtape as gt
     >>> gt.nn.avg_pool(gt.ones((1, 3, 1)), 2, 1, "SAME").numpy().ravel()
     array([1., 1., 1.], dtype=float32)
     """
@@ -313,7 +311,6 @@ def max_pool2d(
 ) -> Tensor:
     """The largest element of each window of a (batch, height, width, channels) tensor.
 
-    >>> import gradtape as gt
     >>> gt.nn.max_pool2d(gt.reshape(gt.range(4.0), (1, 2, 2, 1)), 2, 2, "VALID").numpy().ravel()
     array([3.], dtype=float32)
     """
@@ -348,7 +345,6 @@ def avg_pool2d(
 ) -> Tensor:
     """The average of each window of a (batch, height, width, channels) tensor, padding not counted.
 
-    >>> import gradtape as gt
     >>> gt.nn.avg_pool2d(gt.ones((1, 4, 4, 1)), ksize=2, strides=2, padding="VALID").shape
     TensorShape([1, 2, 2, 1])
     """
@@ -378,7 +374,6 @@ def max_pool_with_argmax(
     """The largest elements of each window, and where they stand: flat indices (row·width + column)·channels + channel of
     each image, or of the whole batch with `include_batch_in_index`.
 
-    >>> import gradtape as gt
     >>> values, places = gt.nn.max_pool_with_argmax(gt.reshape(gt.range(4.0), (1, 2, 2, 1)), 2, 2, "VALID")
     >>> float(values[0, 0, 0, 0]), int(places[0, 0, 0, 0])
     (3.0, 3)

@@ -301,7 +301,6 @@ def key_bits(draw: Draw, shape: Shape, dtype: DTypeLike, op: str) -> Tensor:
 def set_seed(seed: int) -> None:
     """Start the global random state again: the same seed gives the same sequence of numbers.
 
-    >>> import gradtape as gt
     >>> gt.random.set_seed(5); a = gt.random.normal([2])
     >>> gt.random.set_seed(5); b = gt.random.normal([2])
     >>> bool(gt.reduce_all(a == b))
@@ -316,7 +315,6 @@ def uniform(
 ) -> Tensor:  # fmt: skip
     """Uniform numbers in [minval, maxval); for integer dtypes maxval must be given. Differentiable in both bounds.
 
-    >>> import gradtape as gt
     >>> gt.random.uniform([2, 3], maxval=4, dtype=gt.int32).shape
     TensorShape([2, 3])
     """
@@ -329,7 +327,6 @@ def normal(
 ) -> Tensor:  # fmt: skip
     """Normal numbers; differentiable in mean and stddev.
 
-    >>> import gradtape as gt
     >>> gt.random.normal([2, 3]).shape
     TensorShape([2, 3])
     """
@@ -342,7 +339,6 @@ def truncated_normal(
 ) -> Tensor:  # fmt: skip
     """Normal numbers at most two standard deviations from the mean; differentiable in mean and stddev.
 
-    >>> import gradtape as gt
     >>> bool(gt.reduce_max(abs(gt.random.truncated_normal([100]))) <= 2.0)
     True
     """
@@ -355,7 +351,6 @@ def gamma(
 ) -> Tensor:  # fmt: skip
     """Gamma numbers of shape alpha and rate beta, `shape` of them for each parameter; differentiable in both.
 
-    >>> import gradtape as gt
     >>> gt.random.gamma([3], alpha=[0.5, 1.5], seed=1).shape
     TensorShape([3, 2])
     """
@@ -367,7 +362,6 @@ def poisson(
 ) -> Tensor:
     """Poisson counts, `shape` of them for each rate in lam.
 
-    >>> import gradtape as gt
     >>> gt.random.poisson([4], lam=2.0, seed=1).shape
     TensorShape([4])
     """
@@ -379,7 +373,6 @@ def categorical(
 ) -> Tensor:
     """Class numbers drawn with probabilities softmax(logits): (batch, classes) gives (batch, num_samples).
 
-    >>> import gradtape as gt
     >>> gt.random.categorical([[0.0, -1000.0]], 3).numpy()
     array([[0, 0, 0]])
     """
@@ -389,7 +382,6 @@ def categorical(
 def shuffle(value: TensorLike, seed: int | None = None, name: str | None = None) -> Tensor:
     """The slices along the first axis in random order; gradients follow the slices.
 
-    >>> import gradtape as gt
     >>> sorted(gt.random.shuffle([3.0, 1.0, 2.0]).numpy().tolist())
     [1.0, 2.0, 3.0]
     """
@@ -420,7 +412,6 @@ def stateless_uniform(
 ) -> Tensor:  # fmt: skip
     """Uniform numbers that depend only on the seed (two integers) and the arguments.
 
-    >>> import gradtape as gt
     >>> a, b = gt.random.stateless_uniform([2], seed=[1, 2]), gt.random.stateless_uniform([2], seed=[1, 2])
     >>> bool(gt.reduce_all(a == b))
     True
@@ -436,7 +427,6 @@ def stateless_normal(
 ) -> Tensor:  # fmt: skip
     """Normal numbers that depend only on the seed (two integers) and the arguments.
 
-    >>> import gradtape as gt
     >>> a, b = (gt.random.stateless_normal([3], seed=[1, 2]) for _ in range(2))
     >>> bool(gt.reduce_all(a == b))
     True
@@ -450,7 +440,6 @@ def stateless_truncated_normal(
 ) -> Tensor:  # fmt: skip
     """Truncated normal numbers that depend only on the seed (two integers) and the arguments.
 
-    >>> import gradtape as gt
     >>> bool(gt.reduce_all(abs(gt.random.stateless_truncated_normal([100], seed=[1, 2])) <= 2.0))
     True
     """
@@ -465,7 +454,6 @@ def stateless_gamma(
 ) -> Tensor:  # fmt: skip
     """Gamma numbers that depend only on the seed; alpha and beta broadcast to `shape`.
 
-    >>> import gradtape as gt
     >>> gt.random.stateless_gamma([3], seed=[1, 2], alpha=2.0).shape
     TensorShape([3])
     """
@@ -480,7 +468,6 @@ def stateless_poisson(
 ) -> Tensor:
     """Poisson counts that depend only on the seed; lam broadcasts to `shape`.
 
-    >>> import gradtape as gt
     >>> gt.random.stateless_poisson([3], seed=[1, 2], lam=4.0).shape
     TensorShape([3])
     """
@@ -493,7 +480,6 @@ def stateless_binomial(
 ) -> Tensor:  # fmt: skip
     """Binomial counts that depend only on the seed; counts and probs broadcast to `shape`.
 
-    >>> import gradtape as gt
     >>> gt.random.stateless_binomial([3], seed=[1, 2], counts=10.0, probs=0.5).shape
     TensorShape([3])
     """
@@ -505,7 +491,6 @@ def stateless_categorical(
 ) -> Tensor:
     """Class numbers that depend only on the seed and the arguments.
 
-    >>> import gradtape as gt
     >>> gt.random.stateless_categorical([[0.0, 0.0]], 5, seed=[1, 2]).shape
     TensorShape([1, 5])
     """
@@ -515,7 +500,6 @@ def stateless_categorical(
 def stateless_shuffle(value: TensorLike, seed: TensorLike, alg: str = "auto_select", name: str | None = None) -> Tensor:
     """The slices along the first axis in an order that depends only on the seed.
 
-    >>> import gradtape as gt
     >>> sorted(gt.random.stateless_shuffle([1, 2, 3], seed=[1, 2]).numpy().tolist())
     [1, 2, 3]
     """
@@ -525,7 +509,6 @@ def stateless_shuffle(value: TensorLike, seed: TensorLike, alg: str = "auto_sele
 def split(seed: TensorLike, num: int = 2, alg: str = "auto_select") -> Tensor:
     """`num` independent seeds from one: a tensor of shape (num, 2).
 
-    >>> import gradtape as gt
     >>> gt.random.split([1, 2], num=3).shape
     TensorShape([3, 2])
     """
@@ -536,7 +519,6 @@ def split(seed: TensorLike, num: int = 2, alg: str = "auto_select") -> Tensor:
 def fold_in(seed: TensorLike, data: TensorLike, alg: str = "auto_select") -> Tensor:
     """A new seed from a seed and an integer (a step number, say).
 
-    >>> import gradtape as gt
     >>> gt.random.fold_in([1, 2], 3).shape
     TensorShape([2])
     """

@@ -34,7 +34,6 @@ from gradtape.ops.shape import concat, normal_axis, reshape, stack, transpose
 def rank() -> int:
     """The number of this process among those that run the program: 0 for one that runs alone.
 
-    >>> import gradtape as gt
     >>> gt.distribute.rank()
     0
     """
@@ -44,7 +43,6 @@ def rank() -> int:
 def size() -> int:
     """How many processes run the program together.
 
-    >>> import gradtape as gt
     >>> gt.distribute.size()
     1
     """
@@ -85,7 +83,6 @@ def _joined(blocks: Tensor, axis: Axis, caller: str) -> Tensor:
 def all_reduce(x: TensorLike, op: str = "sum") -> Tensor:
     """The sum (mean, max, min, prod) of the ranks' arrays, element by element, on all ranks.
 
-    >>> import gradtape as gt
     >>> gt.distribute.all_reduce([1.0, 2.0]).numpy()  # of one rank
     array([1., 2.], dtype=float32)
     """
@@ -107,7 +104,6 @@ def all_reduce(x: TensorLike, op: str = "sum") -> Tensor:
 def all_gather(x: TensorLike, axis: Axis = 0) -> Tensor:
     """The ranks' arrays, one behind the other along `axis`, on all ranks; numbers become a vector. All have one shape.
 
-    >>> import gradtape as gt
     >>> gt.distribute.all_gather(3.0).numpy()
     array([3.], dtype=float32)
     """
@@ -118,7 +114,6 @@ def all_gather(x: TensorLike, axis: Axis = 0) -> Tensor:
 def all_to_all(x: TensorLike, split_axis: Axis = 0, concat_axis: Axis = 0) -> Tensor:
     """Block r of `x` along `split_axis` goes to rank r; the blocks that arrive stand behind one another along `concat_axis`.
 
-    >>> import gradtape as gt
     >>> gt.distribute.all_to_all([1.0, 2.0]).numpy()
     array([1., 2.], dtype=float32)
     """
@@ -129,7 +124,6 @@ def all_to_all(x: TensorLike, split_axis: Axis = 0, concat_axis: Axis = 0) -> Te
 def reduce_scatter(x: TensorLike, axis: Axis = 0) -> Tensor:
     """Of the sum of the ranks' arrays, the block along `axis` that is this rank's.
 
-    >>> import gradtape as gt
     >>> gt.distribute.reduce_scatter([1.0, 2.0]).numpy()
     array([1., 2.], dtype=float32)
     """
@@ -140,7 +134,6 @@ def reduce_scatter(x: TensorLike, axis: Axis = 0) -> Tensor:
 def broadcast(x: TensorLike, root: int = 0) -> Tensor:
     """The array of rank `root`, on all ranks; the others' must have its shape and dtype.
 
-    >>> import gradtape as gt
     >>> gt.distribute.broadcast([1.0, 2.0]).numpy()
     array([1., 2.], dtype=float32)
     """
@@ -151,7 +144,6 @@ def broadcast(x: TensorLike, root: int = 0) -> Tensor:
 def replicated(x: TensorLike) -> Tensor:
     """`x` of rank 0, as a value that all ranks share: a derivative with respect to it counts what all ranks do with it.
 
-    >>> import gradtape as gt
     >>> gt.distribute.replicated([1.0, 2.0]).numpy()
     array([1., 2.], dtype=float32)
     """
@@ -168,7 +160,6 @@ def replicated(x: TensorLike) -> Tensor:
 def reduce(x: TensorLike, op: str = "sum", root: int = 0) -> Tensor:
     """The sum (mean) of the ranks' arrays on rank `root`; zeros on the others.
 
-    >>> import gradtape as gt
     >>> gt.distribute.reduce([1.0, 2.0]).numpy()
     array([1., 2.], dtype=float32)
     """
@@ -182,7 +173,6 @@ def reduce(x: TensorLike, op: str = "sum", root: int = 0) -> Tensor:
 def gather_to(x: TensorLike, root: int = 0, axis: Axis = 0) -> Tensor:
     """The ranks' arrays, one behind the other along `axis`, on rank `root`; zeros on the others.
 
-    >>> import gradtape as gt
     >>> gt.distribute.gather([1.0, 2.0]).numpy()
     array([1., 2.], dtype=float32)
     """
@@ -194,7 +184,6 @@ def gather_to(x: TensorLike, root: int = 0, axis: Axis = 0) -> Tensor:
 def scatter_from(x: TensorLike, root: int = 0, axis: Axis = 0) -> Tensor:
     """Of the array of rank `root`, the block along `axis` that is this rank's; the others' `x` is like it and not read.
 
-    >>> import gradtape as gt
     >>> gt.distribute.scatter([1.0, 2.0]).numpy()
     array([1., 2.], dtype=float32)
     """
@@ -219,7 +208,6 @@ def _tag(tag: int, caller: str) -> int:
 def sendrecv(x: TensorLike, dest: int | None, source: int | None, tag: int = 0) -> Tensor:
     """Send `x` to rank `dest` and give what rank `source` sends, of the same shape; zeros where `source` is None.
 
-    >>> import gradtape as gt
     >>> gt.distribute.sendrecv([1.0, 2.0], dest=0, source=0).numpy()
     array([1., 2.], dtype=float32)
     """
@@ -230,7 +218,6 @@ def sendrecv(x: TensorLike, dest: int | None, source: int | None, tag: int = 0) 
 def send(x: TensorLike, dest: int, tag: int = 0) -> None:
     """Send `x` to rank `dest`, which calls `recv`. It may wait for that.
 
-    >>> import gradtape as gt
     >>> if gt.distribute.size() > 1 and gt.distribute.rank() == 0:
     ...     gt.distribute.send([1.0, 2.0], dest=1)
     """
@@ -240,7 +227,6 @@ def send(x: TensorLike, dest: int, tag: int = 0) -> None:
 def recv(shape: Shape, source: int, dtype: DTypeLike = "float32", tag: int = 0) -> Tensor:
     """What rank `source` sends, of this shape and dtype.
 
-    >>> import gradtape as gt
     >>> if gt.distribute.rank() == 1:
     ...     x = gt.distribute.recv((2,), source=0)
     """
@@ -259,7 +245,6 @@ def halo_exchange(x: TensorLike, width: int = 1, axis: Axis = 0, periodic: bool 
     """The block of this rank with the edges of its neighbours around it: `width` entries of the rank below in front along
     `axis`, as many of the rank above behind; zeros beyond the ends, unless the ranks form a ring.
 
-    >>> import gradtape as gt
     >>> gt.distribute.halo_exchange([1.0, 2.0, 3.0]).numpy()
     array([0., 1., 2., 3., 0.], dtype=float32)
     """
@@ -279,7 +264,6 @@ def halo_exchange(x: TensorLike, width: int = 1, axis: Axis = 0, periodic: bool 
 def barrier() -> None:
     """Wait until all ranks have come here.
 
-    >>> import gradtape as gt
     >>> gt.distribute.barrier()
     """
     all_sum(convert(0.0))

@@ -59,7 +59,6 @@ def _reduction_samples() -> list[Sample]:
 def reduce_sum(input_tensor: TensorLike, axis: Axes = None, keepdims: bool = False, name: str | None = None) -> Tensor:
     """Sum over the given axes (all by default); of booleans, how many are true (int32).
 
-    >>> import gradtape as gt
     >>> gt.reduce_sum([[1.0, 2.0], [3.0, 4.0]], axis=0).numpy()
     array([4., 6.], dtype=float32)
     """
@@ -100,7 +99,6 @@ _SUM = shortcut("reduction", REDUCE_SUM)
 def reduce_mean(input_tensor: TensorLike, axis: Axes = None, keepdims: bool = False, name: str | None = None) -> Tensor:
     """Mean over the given axes, rounded down for integers; of booleans, the share that is true (float32).
 
-    >>> import gradtape as gt
     >>> gt.reduce_mean([1.0, 2.0, 6.0]).numpy()
     np.float32(3.0)
     """
@@ -186,7 +184,6 @@ averaged = form_of(REDUCE_MEAN)
 def reduce_prod(input_tensor: TensorLike, axis: Axes = None, keepdims: bool = False, name: str | None = None) -> Tensor:
     """Product over the given axes; the gradient is exact at zeros.
 
-    >>> import gradtape as gt
     >>> gt.reduce_prod([2.0, 3.0]).numpy()
     np.float32(6.0)
     """
@@ -276,7 +273,6 @@ def _extreme(name: str, ufunc: np.ufunc, call: Rule) -> Op:
 def reduce_max(input_tensor: TensorLike, axis: Axes = None, keepdims: bool = False, name: str | None = None) -> Tensor:
     """Largest element over the given axes, -inf over an empty one; ties share the gradient.
 
-    >>> import gradtape as gt
     >>> gt.reduce_max([1.0, 5.0, 2.0]).numpy()
     np.float32(5.0)
     """
@@ -370,7 +366,6 @@ def reduce_euclidean_norm(
 ) -> Tensor:
     """Square root of the sum of squares; its gradient is 0 where that is 0.
 
-    >>> import gradtape as gt
     >>> gt.reduce_euclidean_norm([3.0, 4.0]).numpy()
     np.float32(5.0)
     """
@@ -382,7 +377,6 @@ def reduce_euclidean_norm(
 def reduce_logsumexp(input_tensor: TensorLike, axis: Axes = None, keepdims: bool = False, name: str | None = None) -> Tensor:
     """log(sum(exp(x))), computed without overflow; -inf for all -inf.
 
-    >>> import gradtape as gt
     >>> gt.reduce_logsumexp([1000.0, 0.0]).numpy()
     np.float32(1000.0)
     """

@@ -67,7 +67,6 @@ KERNELS: dict[str, Callable[[Any], Any]] = {
 class ResizeMethod:
     """The names of the ways to resize.
 
-    >>> import gradtape as gt
     >>> gt.image.ResizeMethod.BILINEAR
     'bilinear'
     """
@@ -140,7 +139,6 @@ def resize(
 ) -> Tensor:  # fmt: skip
     """Images of the given height and width.
 
-    >>> import gradtape as gt
     >>> gt.image.resize([[[0.0], [4.0]]], (1, 4)).numpy().ravel()
     array([0., 1., 3., 4.], dtype=float32)
     """
@@ -196,7 +194,6 @@ def crop_to_bounding_box(
 ) -> Tensor:
     """The part of the images that begins at the offsets and has the target's size.
 
-    >>> import gradtape as gt
     >>> gt.image.crop_to_bounding_box(gt.reshape(gt.range(6), (2, 3, 1)), 0, 1, 2, 2).numpy().ravel()
     array([1, 2, 4, 5], dtype=int32)
     """
@@ -241,7 +238,6 @@ def resize_with_crop_or_pad(image: TensorLike, target_height: Integer, target_wi
 def central_crop(image: TensorLike, central_fraction: float) -> Tensor:
     """The middle of the images: this fraction of the height and of the width.
 
-    >>> import gradtape as gt
     >>> gt.image.central_crop(gt.ones((4, 6, 3)), 0.5).shape
     TensorShape([2, 4, 3])
     """
@@ -321,7 +317,6 @@ def crop_and_resize(
 ) -> Tensor:  # fmt: skip
     """Parts of images, all resized to one size: `boxes` are rows y1, x1, y2, x2, from 0 at the first pixel to 1 at the last.
 
-    >>> import gradtape as gt
     >>> x = gt.reshape(gt.range(3.0), (1, 1, 3, 1))
     >>> gt.image.crop_and_resize(x, [[0.0, 0.0, 0.0, 0.5]], [0], (1, 2)).numpy().ravel()
     array([0., 1.], dtype=float32)

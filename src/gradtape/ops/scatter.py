@@ -96,7 +96,6 @@ def gather_nd(
 ) -> Tensor:
     """Slices of `params` at the index tuples along the last axis of `indices`.
 
-    >>> import gradtape as gt
     >>> gt.gather_nd([[1.0, 2.0], [3.0, 4.0]], [[0, 1], [1, 0]]).numpy()
     array([2., 3.], dtype=float32)
     """
@@ -136,7 +135,6 @@ def batch_gather(params: TensorLike, indices: TensorLike, name: str | None = Non
 def boolean_mask(tensor: TensorLike, mask: TensorLike, axis: Axis | None = None, name: str = "boolean_mask") -> Tensor:
     """The elements (or slices) of `tensor` where the mask is true.
 
-    >>> import gradtape as gt
     >>> gt.boolean_mask([1.0, 2.0, 3.0], [True, False, True]).numpy()
     array([1., 3.], dtype=float32)
     """
@@ -163,7 +161,6 @@ def boolean_mask(tensor: TensorLike, mask: TensorLike, axis: Axis | None = None,
 def slice(input_: TensorLike, begin: Integers, size: Integers, name: str | None = None) -> Tensor:
     """`size` elements from `begin` on along every axis; size -1 takes all that are left.
 
-    >>> import gradtape as gt
     >>> gt.slice([[1, 2, 3], [4, 5, 6]], [0, 1], [2, -1]).numpy()
     array([[2, 3],
            [5, 6]], dtype=int32)
@@ -217,7 +214,6 @@ def strided_slice(
 ) -> Tensor:  # fmt: skip
     """`input_[begin:end:strides]` over the first axes; bit i of a mask changes entry i, as in TensorFlow.
 
-    >>> import gradtape as gt
     >>> gt.strided_slice([10, 20, 30, 40], [1], [4], [2]).numpy()
     array([20, 40], dtype=int32)
     """
@@ -367,7 +363,6 @@ def scatter_nd(
 
     Indices that do not lie in the shape are an error, or are left out with bad_indices_policy="IGNORE".
 
-    >>> import gradtape as gt
     >>> gt.scatter_nd([[1], [1]], [5.0, 2.0], [3]).numpy()
     array([0., 7., 0.], dtype=float32)
     """
@@ -408,7 +403,6 @@ def _update_samples() -> list[Sample]:
 def tensor_scatter_nd_update(tensor: TensorLike, indices: TensorLike, updates: TensorLike, name: str | None = None) -> Tensor:
     """`tensor` with the places named by index tuples replaced; of repeated ones the last stays.
 
-    >>> import gradtape as gt
     >>> gt.tensor_scatter_nd_update([1.0, 2.0, 3.0], [[1]], [9.0]).numpy()
     array([1., 9., 3.], dtype=float32)
     """

@@ -246,7 +246,6 @@ def _extreme_samples() -> list[Sample]:
 def segment_sum(data: TensorLike, segment_ids: TensorLike, name: str | None = None) -> Tensor:
     """Sums of the rows with equal ids; ids are sorted.
 
-    >>> import gradtape as gt
     >>> gt.math.segment_sum([1.0, 2.0, 5.0], [0, 0, 1]).numpy()
     array([3., 5.], dtype=float32)
     """
@@ -286,7 +285,6 @@ def segment_min(data: TensorLike, segment_ids: TensorLike, name: str | None = No
 def unsorted_segment_sum(data: TensorLike, segment_ids: TensorLike, num_segments: Integer, name: str | None = None) -> Tensor:
     """Sums of the rows (or elements) with equal ids; negative ids are dropped.
 
-    >>> import gradtape as gt
     >>> gt.math.unsorted_segment_sum([1.0, 2.0, 5.0], [1, -1, 1], 3).numpy()
     array([0., 6., 0.], dtype=float32)
     """
@@ -321,7 +319,6 @@ def unsorted_segment_prod(data: TensorLike, segment_ids: TensorLike, num_segment
 def unsorted_segment_max(data: TensorLike, segment_ids: TensorLike, num_segments: Integer, name: str | None = None) -> Tensor:
     """Largest of the rows with equal ids; the lowest number of the dtype for an id that does not occur.
 
-    >>> import gradtape as gt
     >>> gt.math.unsorted_segment_max([1.0, 5.0, 2.0], [1, 1, -1], 2).numpy()
     array([-3.4028235e+38,  5.0000000e+00], dtype=float32)
     """
@@ -355,7 +352,6 @@ def bincount(
 ) -> Tensor:  # fmt: skip
     """How often each whole number occurs, or the sum of the weights of its occurrences; `axis=-1` counts per row.
 
-    >>> import gradtape as gt
     >>> gt.math.bincount([1, 1, 3]).numpy()
     array([0, 2, 0, 1], dtype=int32)
     """
@@ -409,7 +405,6 @@ def confusion_matrix(
 ) -> Tensor:  # fmt: skip
     """How often label i (row) was predicted as j (column).
 
-    >>> import gradtape as gt
     >>> gt.math.confusion_matrix([0, 1, 1], [0, 1, 0]).numpy()
     array([[1, 0],
            [1, 1]], dtype=int32)

@@ -32,7 +32,6 @@ def where(condition: TensorLike, x: TensorLike | None = None, y: TensorLike | No
 
     The lane that was not chosen gets no gradient, not even a NaN from its own computation.
 
-    >>> import gradtape as gt
     >>> gt.where([True, False], [1.0, 2.0], 0.0).numpy()
     array([1., 0.], dtype=float32)
     """
@@ -200,7 +199,6 @@ mod = binary(MOD, "x - y · floor(x / y): the remainder with the sign of y.")
 def clip_by_value(t: TensorLike, clip_value_min: TensorLike, clip_value_max: TensorLike, name: str | None = None) -> Tensor:
     """`t` limited to [clip_value_min, clip_value_max]; elements at a limit keep their gradient.
 
-    >>> import gradtape as gt
     >>> gt.clip_by_value([-2.0, 0.5, 9.0], -1.0, 1.0).numpy()
     array([-1. ,  0.5,  1. ], dtype=float32)
     """

@@ -58,7 +58,6 @@ def ctc_loss(
 
     A sequence with too few frames for its labels has a loss of about 1e30.
 
-    >>> import gradtape as gt
     >>> loss = gt.nn.ctc_loss([[1]], gt.zeros((2, 1, 2)), label_length=[1], logit_length=[2])
     >>> loss.numpy().round(4)  # three of four paths spell "1"
     array([0.2877], dtype=float32)
@@ -163,7 +162,6 @@ def uniform_candidate_sampler(
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """Classes drawn with equal chances from [0, range_max), and how often the true and the drawn ones are expected.
 
-    >>> import gradtape as gt
     >>> classes, _, expected = gt.random.uniform_candidate_sampler([[0]], 1, 4, True, 4, seed=1)
     >>> sorted(classes.numpy().tolist()), expected.numpy().round(3).tolist()
     ([0, 1, 2, 3], [1.0, 1.0, 1.0, 1.0])
@@ -179,7 +177,6 @@ def log_uniform_candidate_sampler(
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """Classes drawn from [0, range_max) with chances log((k + 2)/(k + 1)): for classes sorted by falling frequency.
 
-    >>> import gradtape as gt
     >>> classes, _, _ = gt.random.log_uniform_candidate_sampler([[0]], 1, num_sampled=3, unique=True, range_max=10, seed=1)
     >>> classes.shape
     TensorShape([3])
@@ -279,7 +276,6 @@ def nce_loss(
         num_sampled: how many classes are drawn for each batch, by `gt.random.log_uniform_candidate_sampler`, unless
             `sampled_values` (classes, expected counts of the true ones, expected counts of these) are given.
 
-    >>> import gradtape as gt
     >>> gt.random.set_seed(1)
     >>> gt.nn.nce_loss(gt.ones((6, 2)), gt.zeros(6), [[1], [2]], gt.ones((2, 2)), num_sampled=3, num_classes=6).shape
     TensorShape([2])

@@ -54,7 +54,6 @@ def listed_axes(axis: Integers) -> list[Any] | tuple[Any, ...]:
 def reshape(tensor: TensorLike, shape: Shape, name: str | None = None) -> Tensor:
     """The same elements in another shape; one dimension may be -1.
 
-    >>> import gradtape as gt
     >>> gt.reshape(gt.range(6), [2, -1]).numpy()
     array([[0, 1, 2],
            [3, 4, 5]], dtype=int32)
@@ -202,7 +201,6 @@ broadcasted = form_of(BROADCAST_TO)
 def expand_dims(input: TensorLike, axis: Axis, name: str | None = None) -> Tensor:
     """A unit axis inserted at `axis`.
 
-    >>> import gradtape as gt
     >>> gt.expand_dims([1.0, 2.0], 0).shape
     TensorShape([1, 2])
     """
@@ -249,7 +247,6 @@ def squeeze(input: TensorLike, axis: Axes = None, name: str | None = None) -> Te
 def transpose(a: TensorLike, perm: Integers | None = None, conjugate: bool = False, name: str = "transpose") -> Tensor:
     """Axes in another order (reversed by default).
 
-    >>> import gradtape as gt
     >>> gt.transpose([[1, 2], [3, 4]]).numpy()
     array([[1, 3],
            [2, 4]], dtype=int32)
@@ -372,7 +369,6 @@ ROLL = linear(
 def concat(values: TensorLike, axis: Axis, name: str = "concat") -> Tensor:
     """Tensors joined along an existing axis.
 
-    >>> import gradtape as gt
     >>> gt.concat([[1.0], [2.0, 3.0]], 0).numpy()
     array([1., 2., 3.], dtype=float32)
     """
@@ -459,7 +455,6 @@ def split(
 ) -> list[Tensor]:
     """`value` cut along an axis into equal parts (an int) or parts of the given sizes (one may be -1).
 
-    >>> import gradtape as gt
     >>> [p.numpy().tolist() for p in gt.split(gt.range(5), [2, -1])]
     [[0, 1], [2, 3, 4]]
     """
@@ -487,7 +482,6 @@ def split(
 def stack(values: TensorLike, axis: Axis = 0, name: str = "stack") -> Tensor:
     """Tensors of one shape joined along a new axis.
 
-    >>> import gradtape as gt
     >>> gt.stack([1.0, 2.0]).numpy()
     array([1., 2.], dtype=float32)
     """

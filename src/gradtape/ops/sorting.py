@@ -71,7 +71,6 @@ def argsort(
 ) -> Tensor:
     """The positions that sort the values along an axis (always stable).
 
-    >>> import gradtape as gt
     >>> gt.argsort([3.0, 1.0, 2.0]).numpy()
     array([1, 2, 0], dtype=int32)
     """
@@ -124,7 +123,6 @@ def _sort_impl(x: Array, *, axis: int, descending: bool) -> Array:
 def sort(values: TensorLike, axis: Axis = -1, direction: str = "ASCENDING", name: str | None = None) -> Tensor:
     """The values in order along an axis.
 
-    >>> import gradtape as gt
     >>> gt.sort([3.0, 1.0, 2.0], direction="DESCENDING").numpy()
     array([3., 2., 1.], dtype=float32)
     """
@@ -162,7 +160,6 @@ def top_k(
 ) -> TopK:
     """The k largest values along the last axis, largest first, and where they are; of equal ones the first comes first.
 
-    >>> import gradtape as gt
     >>> values, indices = gt.math.top_k([1.0, 9.0, 4.0], k=2)
     >>> values.numpy(), indices.numpy()
     (array([9., 4.], dtype=float32), array([1, 2], dtype=int32))
@@ -196,7 +193,6 @@ def searchsorted(
 ) -> Tensor:
     """Where along the last axis the values would have to be inserted to keep the sequence sorted.
 
-    >>> import gradtape as gt
     >>> gt.searchsorted([1.0, 3.0, 5.0], [0.0, 3.0, 9.0]).numpy()
     array([0, 1, 3], dtype=int32)
     """
@@ -287,7 +283,6 @@ def unique(x: TensorLike, out_idx: DTypeLike = "int32", name: str | None = None)
 
     The gradient of `y` goes to the first occurrences.
 
-    >>> import gradtape as gt
     >>> y, idx = gt.unique([7, 4, 7])
     >>> y.numpy(), idx.numpy()
     (array([7, 4], dtype=int32), array([0, 1, 0], dtype=int32))
@@ -323,7 +318,6 @@ def _arg(input: TensorLike, axis: Axis | None, dtype: DTypeLike, largest: bool, 
 def argmax(input: TensorLike, axis: Axis | None = None, output_type: DTypeLike = "int64", name: str | None = None) -> Tensor:
     """Where the largest element along an axis (the first by default) is; the first of equal ones.
 
-    >>> import gradtape as gt
     >>> gt.argmax([[1.0, 9.0], [3.0, 2.0]], axis=1).numpy()
     array([1, 0])
     """
@@ -354,7 +348,6 @@ ARG_EXTREME = nondiff(
 def in_top_k(targets: TensorLike, predictions: TensorLike, k: Integer, name: str | None = None) -> Tensor:
     """Whether the target class is among the k best predictions of its row; ties count as within, NaN or inf as not.
 
-    >>> import gradtape as gt
     >>> gt.math.in_top_k([0, 1], [[0.1, 0.9], [0.1, 0.9]], 1).numpy()
     array([False,  True])
     """

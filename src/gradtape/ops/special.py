@@ -144,7 +144,6 @@ POLYGAMMA = elementwise(
 def polygamma(a: TensorLike, x: TensorLike, name: str | None = None) -> Tensor:
     """The a-th derivative of digamma at x; `a` is a whole number (as a float), NaN otherwise, and has no derivative.
 
-    >>> import gradtape as gt
     >>> gt.math.polygamma(1.0, 1.0).numpy()
     np.float32(1.644934)
     """
@@ -243,7 +242,6 @@ bessel_y1 = _bessel("bessel_y1", "yv", 1, positive)
 def sinc(x: TensorLike, name: str | None = None) -> Tensor:
     """sin(πx)/(πx), and 1 at 0; smooth to every order.
 
-    >>> import gradtape as gt
     >>> gt.math.sinc([0.0, 0.5]).numpy()
     array([1.        , 0.63661975], dtype=float32)
     """
@@ -295,7 +293,6 @@ fresnel_cos = unary(FRESNEL_COS, "Fresnel's integral ∫₀ˣ cos(πt²/2) dt.")
 def lbeta(x: TensorLike, name: str | None = None) -> Tensor:
     """log |Beta(x)| over the last axis: Σ lgamma(xᵢ) - lgamma(Σ xᵢ); -inf for an empty axis.
 
-    >>> import gradtape as gt
     >>> gt.math.lbeta([1.0, 1.0]).numpy()
     np.float32(0.0)
     """

@@ -20,7 +20,6 @@ def identity(input: TensorLike, name: str | None = None) -> Tensor:
 def stop_gradient(input: TensorLike, name: str | None = None) -> Tensor:
     """The same values, seen as a constant by every derivative.
 
-    >>> import gradtape as gt
     >>> x = gt.Variable(3.0)
     >>> with gt.GradientTape() as tape:
     ...     y = gt.stop_gradient(x) * x

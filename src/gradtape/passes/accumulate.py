@@ -17,7 +17,7 @@ from typing import Any
 from gradtape.ir.graph import Block, Operation, Value
 from gradtape.ir.slots import Slot
 from gradtape.ir.types import ListSpec
-from gradtape.ir.walk import Rebuild, clone, groups_of, insert_param, program, uses
+from gradtape.ir.walk import Rebuild, clone, groups_of, insert_param, program, rebuild, uses
 from gradtape.ops.dynamic import ADD_AT, GETITEM_AT, PUT_AT, UPDATE_AT
 from gradtape.ops.elementwise import ADD
 from gradtape.ops.index import GETITEM, PUT_SLICE, TAKE_ADD, UPDATE
@@ -38,7 +38,6 @@ def accumulate(block: Block) -> Block:
     """The program with sparse sums; the block itself if nothing in it is put into zeros."""
     if not any(operation.op in _SPARSE for operation in program(block)):
         return block
-    callees: dict[Block, Block] = {}
     # (a sum that the user wrote stays: x + 0.0 is not x if x is -0.0)
     brought: set[Operation] = set()  # sums that were brought into a branch: adding zeros there is adding nothing
     plans: dict[Block, _Plan] = {}
@@ -66,9 +65,7 @@ def accumulate(block: Block) -> Block:
         else:
             scope.copy(operation)
 
-    scope = Rebuild(block, visit, callees=callees)
-    scope.run(block.operations)
-    return scope.finish()
+    return rebuild(block, visit)
 
 
 # -- one sum

@@ -17,7 +17,7 @@ import numpy as np
 from gradtape.core.inference import broadcast_shapes
 from gradtape.ir.graph import Block, Operation, Value
 from gradtape.ir.types import ListSpec
-from gradtape.ir.walk import Groups, Rebuild, groups_of, insert_param
+from gradtape.ir.walk import Groups, Rebuild, groups_of, insert_param, rebuild
 from gradtape.ops.compare import (
     BITWISE_AND,
     BITWISE_OR,
@@ -54,22 +54,19 @@ _EXPONENT = {"float16": 5, "bfloat16": 8, "float32": 8, "float64": 11, "complex6
 
 def canonicalize(block: Block) -> Block:
     """The program in its canonical form."""
-    callees: dict[Block, Block] = {}
+    return rebuild(block, _visit)
 
-    def visit(scope: Rebuild, operation: Operation) -> None:
-        if operation.op is COND:
-            _cond(scope, operation, callees)
-        elif operation.op is SCAN or operation.op is WHILE:
-            _loop(scope, operation, callees)
-        # constants and keys have nothing to bring into a form; other regions are nobody's business here
-        elif operation.regions or not operation.operands:
-            scope.copy(operation)
-        else:
-            _ordinary(scope, operation)
 
-    scope = Rebuild(block, visit, callees=callees)
-    scope.run(block.operations)
-    return scope.finish()
+def _visit(scope: Rebuild, operation: Operation) -> None:
+    if operation.op is COND:
+        _cond(scope, operation)
+    elif operation.op is SCAN or operation.op is WHILE:
+        _loop(scope, operation)
+    # constants and keys have nothing to bring into a form; other regions are nobody's business here
+    elif operation.regions or not operation.operands:
+        scope.copy(operation)
+    else:
+        _ordinary(scope, operation)
 
 
 def commutes(operation: Operation) -> bool:
@@ -187,9 +184,9 @@ def _spans(shapes: Sequence[Any], wanted: Any) -> bool:
 class _Region:
     """A region in the making, with some of its old parameters standing for others or for constants."""
 
-    def __init__(self, old: Block, scope: Rebuild, keep: set[Value], callees: dict[Block, Block]) -> None:
+    def __init__(self, old: Block, scope: Rebuild, keep: set[Value]) -> None:
         self.old = old
-        self.scope = Rebuild(old, scope.visit, keep, callees)
+        self.scope = scope.inner(old, keep=keep)
 
     def constant(self, param: Value, value: Value) -> None:
         """A constant from outside, repeated inside."""
@@ -222,7 +219,7 @@ def _enter(region: _Region, params: list[Value], values: list[Value], first: lis
             region.scope[param] = region.scope[params[first[i]]]
 
 
-def _cond(scope: Rebuild, operation: Operation, callees: dict[Block, Block]) -> None:
+def _cond(scope: Rebuild, operation: Operation) -> None:
     groups = scope.groups(operation)
     inputs = groups["inputs"]
     first = _first_places(inputs)
@@ -244,7 +241,7 @@ def _cond(scope: Rebuild, operation: Operation, callees: dict[Block, Block]) -> 
             drop.add(i)
     regions = {}
     for name, old in operation.regions.items():
-        region = _Region(old, scope, {p for p, s in zip(old.params, stay, strict=True) if s}, callees)
+        region = _Region(old, scope, {p for p, s in zip(old.params, stay, strict=True) if s})
         _enter(region, old.params, inputs, first)
         regions[name] = region.finish({"outputs": drop})
     kept = {v for i, v in enumerate(operation.results) if i not in drop}
@@ -273,7 +270,7 @@ def _unchanged(body: Block, carried: list[Value], consts: list[Value]) -> dict[i
     }
 
 
-def _loop(scope: Rebuild, operation: Operation, callees: dict[Block, Block]) -> None:
+def _loop(scope: Rebuild, operation: Operation) -> None:
     groups = scope.groups(operation)
     body = operation.regions["body"]
     carried, consts, xs = groups["carried"], groups["consts"], groups.get("xs", [])
@@ -294,7 +291,7 @@ def _loop(scope: Rebuild, operation: Operation, callees: dict[Block, Block]) -> 
         keep |= {p for i, p in enumerate(params["carried"]) if i not in fixed}
         keep |= {p for i, p in enumerate(params["consts"]) if stay[i]}
         keep |= {p for i, p in enumerate(params.get("xs", ())) if first_xs[i] == i}
-        region = _Region(old, scope, keep, callees)
+        region = _Region(old, scope, keep)
         inner = [*params["consts"], *(params["carried"][i] for i in fixed)]
         for i in range(len(consts), len(values)):
             if stay[i]:

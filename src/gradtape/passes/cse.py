@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from gradtape.ir.graph import Block, Operation, Value
-from gradtape.ir.walk import Rebuild, callee_of, groups_of
+from gradtape.ir.walk import Rebuild, callee_of, groups_of, rebuild
 from gradtape.ops.structured import CALL, COND, SCAN, WHILE
 from gradtape.passes.canonicalize import commutes
 from gradtape.passes.facts import attrs_key, type_key
@@ -19,7 +19,6 @@ from gradtape.passes.facts import attrs_key, type_key
 
 def cse(block: Block) -> Block:
     """The program with equal computations merged."""
-    callees: dict[Block, Block] = {}
     keys: dict[Block, Any] = {}  # of finished regions and callees; None where there is an effect
 
     def visit(scope: Rebuild, operation: Operation) -> None:
@@ -41,7 +40,7 @@ def cse(block: Block) -> Block:
             scope.memory[key] = new
 
     def region(scope: Rebuild, operation: Operation, name: str, old: Block) -> Block:
-        inner = Rebuild(old, visit, callees=callees)
+        inner = scope.inner(old)
         params, operands = groups_of(old.params, old.layout), scope.groups(operation)
         # a value given twice is one value inside: without this, a region could not see that two of its operations are the same
         for group in ("inputs", "consts", "xs"):
@@ -52,9 +51,7 @@ def cse(block: Block) -> Block:
         inner.run(old.operations)
         return inner.finish()
 
-    scope = Rebuild(block, visit, callees=callees)
-    scope.run(block.operations)
-    return scope.finish()
+    return rebuild(block, visit)
 
 
 def _key(operation: Operation, operands: list[int], attrs: Any, regions: dict[str, Block], keys: dict[Block, Any]) -> Any:

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from gradtape.ir.dims import Dim, symbols_in
 from gradtape.ir.graph import Block, Operation, Value
 from gradtape.ir.types import TensorSpec
-from gradtape.ir.walk import Groups, Rebuild, callee_of, groups_of, program
+from gradtape.ir.walk import Groups, Rebuild, callee_of, groups_of, program, rebuild
 from gradtape.ops.structured import COND, SCAN, WHILE
 
 
@@ -24,9 +24,7 @@ def dce(block: Block) -> Block:
     if live.is_everything(block):
         return block
     removal = _Removal(live)
-    scope = Rebuild(block, removal.visit, callees=removal.callees)
-    scope.run(block.operations)
-    return scope.finish()
+    return rebuild(block, removal.visit, removal.callees)
 
 
 class _Removal:

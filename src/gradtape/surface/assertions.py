@@ -61,7 +61,6 @@ def assert_equal(
 ) -> None:
     """Raise unless x == y for all elements (broadcast against each other).
 
-    >>> import gradtape as gt
     >>> gt.debugging.assert_equal(gt.constant([1, 2]), [1, 2])
     """
     _compare("assert_equal", np.equal, "==", x, y, message, summarize)
@@ -72,7 +71,6 @@ def assert_none_equal(
 ) -> None:
     """Raise unless x != y for all elements.
 
-    >>> import gradtape as gt
     >>> gt.debugging.assert_none_equal([1.0], [2.0])
     """
     _compare("assert_none_equal", np.not_equal, "!=", x, y, message, summarize)
@@ -83,7 +81,6 @@ def assert_less(
 ) -> None:
     """Raise unless x < y for all elements.
 
-    >>> import gradtape as gt
     >>> gt.debugging.assert_less([1.0], [2.0])
     """
     _compare("assert_less", np.less, "<", x, y, message, summarize)
@@ -94,7 +91,6 @@ def assert_less_equal(
 ) -> None:
     """Raise unless x <= y for all elements.
 
-    >>> import gradtape as gt
     >>> gt.debugging.assert_less_equal([1.0], [1.0])
     """
     _compare("assert_less_equal", np.less_equal, "<=", x, y, message, summarize)
@@ -105,7 +101,6 @@ def assert_greater(
 ) -> None:
     """Raise unless x > y for all elements.
 
-    >>> import gradtape as gt
     >>> gt.debugging.assert_greater([2.0], [1.0])
     """
     _compare("assert_greater", np.greater, ">", x, y, message, summarize)
@@ -116,7 +111,6 @@ def assert_greater_equal(
 ) -> None:
     """Raise unless x >= y for all elements.
 
-    >>> import gradtape as gt
     >>> gt.debugging.assert_greater_equal([2.0], [2.0])
     """
     _compare("assert_greater_equal", np.greater_equal, ">=", x, y, message, summarize)
@@ -125,7 +119,6 @@ def assert_greater_equal(
 def assert_positive(x: TensorLike, message: str | None = None, summarize: int | None = None, name: str | None = None) -> None:
     """Raise unless x > 0 for all elements.
 
-    >>> import gradtape as gt
     >>> gt.debugging.assert_positive([1.0])
     """
     _compare("assert_positive", np.greater, ">", x, 0, message, summarize)
@@ -134,7 +127,6 @@ def assert_positive(x: TensorLike, message: str | None = None, summarize: int | 
 def assert_negative(x: TensorLike, message: str | None = None, summarize: int | None = None, name: str | None = None) -> None:
     """Raise unless x < 0 for all elements.
 
-    >>> import gradtape as gt
     >>> gt.debugging.assert_negative([-1.0])
     """
     _compare("assert_negative", np.less, "<", x, 0, message, summarize)
@@ -145,7 +137,6 @@ def assert_non_negative(
 ) -> None:
     """Raise unless x >= 0 for all elements.
 
-    >>> import gradtape as gt
     >>> gt.debugging.assert_non_negative([0.0])
     """
     _compare("assert_non_negative", np.greater_equal, ">=", x, 0, message, summarize)
@@ -156,7 +147,6 @@ def assert_non_positive(
 ) -> None:
     """Raise unless x <= 0 for all elements.
 
-    >>> import gradtape as gt
     >>> gt.debugging.assert_non_positive([0.0])
     """
     _compare("assert_non_positive", np.less_equal, "<=", x, 0, message, summarize)
@@ -169,7 +159,6 @@ def assert_near(
 ) -> None:  # fmt: skip
     """Raise unless |x - y| <= atol + rtol |y| for all elements; both default to ten times the dtype's epsilon.
 
-    >>> import gradtape as gt
     >>> gt.debugging.assert_near(gt.constant(1.0), 1.0 + 1e-7)
     """
     dtype = promote(x, y)[0].dtype
@@ -189,7 +178,6 @@ def assert_near(
 def assert_all_finite(x: TensorLike, message: str, name: str | None = None) -> Any:
     """The tensor, if it has no NaN or infinity; otherwise InvalidArgumentError.
 
-    >>> import gradtape as gt
     >>> gt.debugging.assert_all_finite([1.0, 2.0], "the loss").numpy()
     array([1., 2.], dtype=float32)
     """
@@ -203,7 +191,6 @@ def enable_strict_gradients() -> None:
     process, until `disable_strict_gradients()`; GRADTAPE_STRICT_GRADIENTS=1 in the environment switches it on from the start.
 
     >>> import warnings
-    >>> import gradtape as gt
     >>> gt.debugging.enable_strict_gradients()
     >>> x = gt.Variable(3.0, name="x")
     >>> with warnings.catch_warnings(record=True) as caught, gt.GradientTape() as tape:
@@ -219,7 +206,6 @@ def enable_strict_gradients() -> None:
 def disable_strict_gradients() -> None:
     """Back to silence: `None` without a warning, unless an integer is to blame.
 
-    >>> import gradtape as gt
     >>> gt.debugging.disable_strict_gradients()
     """
     config.strict_gradients(False)
@@ -238,7 +224,6 @@ def _static_rank(value: Integer, op: str) -> int:
 def assert_rank(x: TensorLike, rank: Integer, message: str | None = None, name: str | None = None) -> None:
     """Raise ValueError unless x has exactly `rank` axes.
 
-    >>> import gradtape as gt
     >>> gt.debugging.assert_rank([[1.0]], 2)
     """
     tensor, wanted = convert(x), _static_rank(rank, "assert_rank")
@@ -249,7 +234,6 @@ def assert_rank(x: TensorLike, rank: Integer, message: str | None = None, name: 
 def assert_rank_at_least(x: TensorLike, rank: Integer, message: str | None = None, name: str | None = None) -> None:
     """Raise ValueError unless x has `rank` axes or more.
 
-    >>> import gradtape as gt
     >>> gt.debugging.assert_rank_at_least([[1.0]], 1)
     """
     tensor, wanted = convert(x), _static_rank(rank, "assert_rank_at_least")
@@ -263,7 +247,6 @@ def assert_rank_at_least(x: TensorLike, rank: Integer, message: str | None = Non
 def assert_rank_in(x: TensorLike, ranks: Iterable[Integer], message: str | None = None, name: str | None = None) -> None:
     """Raise ValueError unless the number of axes of x is one of `ranks`.
 
-    >>> import gradtape as gt
     >>> gt.debugging.assert_rank_in([[1.0]], (1, 2))
     """
     tensor = convert(x)
@@ -277,7 +260,6 @@ def assert_rank_in(x: TensorLike, ranks: Iterable[Integer], message: str | None 
 def assert_type(tensor: TensorLike, tf_type: DTypeLike, message: str | None = None, name: str | None = None) -> None:
     """Raise TypeError unless the tensor has this dtype.
 
-    >>> import gradtape as gt
     >>> gt.debugging.assert_type(gt.constant(1), gt.int32)
     """
     have, want = convert(tensor).dtype, as_dtype(tf_type)
@@ -288,7 +270,6 @@ def assert_type(tensor: TensorLike, tf_type: DTypeLike, message: str | None = No
 def assert_integer(x: TensorLike, message: str | None = None, name: str | None = None) -> None:
     """Raise TypeError unless x has an integer dtype.
 
-    >>> import gradtape as gt
     >>> gt.debugging.assert_integer([1, 2])
     """
     have = convert(x).dtype
@@ -299,7 +280,6 @@ def assert_integer(x: TensorLike, message: str | None = None, name: str | None =
 def assert_scalar(tensor: TensorLike, message: str | None = None, name: str | None = None) -> Any:
     """The tensor, if it has no axes; otherwise ValueError.
 
-    >>> import gradtape as gt
     >>> gt.debugging.assert_scalar(1.0).shape
     TensorShape([])
     """
@@ -312,7 +292,6 @@ def assert_scalar(tensor: TensorLike, message: str | None = None, name: str | No
 def assert_same_float_dtype(tensors: Iterable[TensorLike] | None = None, dtype: DTypeLike | None = None) -> Any:
     """The one floating dtype that all tensors (and `dtype`, if given) have; otherwise ValueError.
 
-    >>> import gradtape as gt
     >>> gt.debugging.assert_same_float_dtype([gt.constant(1.0), gt.constant(2.0)])
     gt.float32
     """
@@ -330,7 +309,6 @@ def assert_same_float_dtype(tensors: Iterable[TensorLike] | None = None, dtype: 
 def is_numeric_tensor(tensor: object) -> bool:
     """Whether the argument is a tensor or variable of numbers (not strings, not bools).
 
-    >>> import gradtape as gt
     >>> gt.debugging.is_numeric_tensor(gt.constant(1)), gt.debugging.is_numeric_tensor(1)
     (True, False)
     """
@@ -349,7 +327,6 @@ def assert_shapes(
     A shape is a tuple (or a string, one letter per axis) of sizes, of symbols that must be the same size wherever they
     stand, and of "*" or None for any size; "..." in front or behind stands for any number of axes.
 
-    >>> import gradtape as gt
     >>> a, b = gt.zeros((2, 3)), gt.zeros((3, 5))
     >>> gt.debugging.assert_shapes([(a, "NM"), (b, ("M", 5))])
     """

@@ -25,7 +25,6 @@ from gradtape.variables.indexed_slices import static_value
 def identity_n(input: Sequence[Any], name: str | None = None) -> list[Tensor]:
     """The same tensors as new ones, in a list.
 
-    >>> import gradtape as gt
     >>> [float(t) for t in gt.identity_n([1.0, gt.constant(2.0)])]
     [1.0, 2.0]
     """
@@ -35,7 +34,6 @@ def identity_n(input: Sequence[Any], name: str | None = None) -> list[Tensor]:
 def shape_n(input: Sequence[Any], out_type: DTypeLike | None = None, name: str | None = None) -> list[Tensor]:
     """The shape of each tensor, as tensors in a list.
 
-    >>> import gradtape as gt
     >>> [s.numpy().tolist() for s in gt.shape_n([gt.ones([2, 3]), gt.zeros([4])])]
     [[2, 3], [4]]
     """
@@ -51,7 +49,6 @@ def _listed(values: object, name: str) -> list[Any]:
 def get_static_value(tensor: TensorLike, partial: bool = False) -> np.ndarray[Any, Any] | None:
     """The value of a tensor as an array if it is known now; None for one that exists only when the program runs.
 
-    >>> import gradtape as gt
     >>> gt.get_static_value(gt.constant([1, 2]))
     array([1, 2], dtype=int32)
     >>> @gt.function
@@ -72,7 +69,6 @@ def get_static_value(tensor: TensorLike, partial: bool = False) -> np.ndarray[An
 def inside_function() -> bool:
     """Whether a function is being traced: the contrary of `executing_eagerly`.
 
-    >>> import gradtape as gt
     >>> gt.inside_function(), bool(gt.function(lambda: gt.inside_function())())
     (False, True)
     """
@@ -82,7 +78,6 @@ def inside_function() -> bool:
 def is_symbolic_tensor(tensor: object) -> bool:
     """Whether a tensor stands for a value that exists only when the program runs.
 
-    >>> import gradtape as gt
     >>> gt.is_symbolic_tensor(gt.constant(1.0)), bool(gt.function(lambda x: gt.is_symbolic_tensor(x))(gt.constant(1.0)))
     (False, True)
     """
@@ -92,7 +87,6 @@ def is_symbolic_tensor(tensor: object) -> bool:
 def get_logger() -> logging.Logger:
     """Python's logger of the name `gradtape`, whose level programs set; gradtape itself warns and raises.
 
-    >>> import gradtape as gt
     >>> gt.get_logger().setLevel("ERROR")
     """
     return logging.getLogger("gradtape")

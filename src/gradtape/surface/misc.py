@@ -30,7 +30,6 @@ from gradtape.trace.effects import TRACER
 def device(device_name: object) -> Iterator[None]:
     """Accepted for programs written for several devices; gradtape computes on the CPU.
 
-    >>> import gradtape as gt
     >>> with gt.device("/CPU:0"):
     ...     y = gt.square(3.0)
     >>> float(y)
@@ -43,7 +42,6 @@ def device(device_name: object) -> Iterator[None]:
 def control_dependencies(control_inputs: object) -> Iterator[None]:
     """Accepted: eager operations run in program order already.
 
-    >>> import gradtape as gt
     >>> with gt.control_dependencies([]):
     ...     y = gt.square(3.0)
     >>> float(y)
@@ -57,7 +55,6 @@ def init_scope() -> Iterator[None]:
     """Leave the function that is being traced, and every tape: the block runs at once, when (and only when) the function is
     traced, which may be more than once.
 
-    >>> import gradtape as gt
     >>> v = gt.Variable(1.0)
     >>> @gt.function
     ... def f(x):
@@ -80,7 +77,6 @@ def init_scope() -> Iterator[None]:
 def executing_eagerly() -> bool:
     """Whether operations run at once (True) or are being traced into a function.
 
-    >>> import gradtape as gt
     >>> gt.executing_eagerly(), bool(gt.function(lambda: gt.executing_eagerly())())
     (True, False)
     """
@@ -90,7 +86,6 @@ def executing_eagerly() -> bool:
 def no_op(name: str | None = None) -> None:
     """Does nothing, as an operation.
 
-    >>> import gradtape as gt
     >>> gt.no_op()
     """
 
@@ -98,7 +93,6 @@ def no_op(name: str | None = None) -> None:
 def group(*inputs: Any, name: str | None = None) -> None:
     """Accepted: the inputs have run already.
 
-    >>> import gradtape as gt
     >>> gt.group(gt.constant(1.0))
     """
 
@@ -106,7 +100,6 @@ def group(*inputs: Any, name: str | None = None) -> None:
 def tuple(tensors: Iterable[TensorLike | None], control_inputs: object = None, name: str | None = None) -> list[Any]:
     """The tensors again, as a list; None entries stay None.
 
-    >>> import gradtape as gt
     >>> [t.numpy().item() for t in gt.tuple([gt.constant(1.0), gt.constant(2.0)])]
     [1.0, 2.0]
     """
@@ -136,7 +129,7 @@ def print(  # TensorFlow's name
         summarize: how many entries to show at each end of an axis; -1 shows all.
         sep, end: as in Python's `print`.
 
-    >>> import gradtape as gt, sys
+    >>> import sys
     >>> gt.print("t =", gt.range(10), {"half": gt.constant(0.5)}, output_stream=sys.stdout)
     t = [0 1 2 ... 7 8 9] {'half': 0.5}
     """
@@ -234,7 +227,6 @@ def truth(condition: TensorLike, op: str) -> bool:
 def Assert(condition: TensorLike, data: Sequence[Any], summarize: int | None = None, name: str | None = None) -> None:  # noqa: N802  (TensorFlow's name)
     """Raise InvalidArgumentError with `data` in the message when the condition is False.
 
-    >>> import gradtape as gt
     >>> gt.Assert(gt.constant(3) > 2, [gt.constant(3)])
     """
     if not truth(condition, "Assert"):

@@ -38,7 +38,6 @@ from gradtape.variables.variable import Variable, unwrapped
 class ForwardAccumulator(Recorder):
     """Computes Jacobian-vector products while the function runs.
 
-    >>> import gradtape as gt
     >>> x = gt.constant([2.0, 3.0])
     >>> with gt.autodiff.ForwardAccumulator(primals=x, tangents=gt.constant([1.0, 0.0])) as acc:
     ...     y = gt.reduce_sum(x * x)

@@ -53,7 +53,6 @@ def cond(
 ) -> Any:  # fmt: skip
     """`true_fn()` if the scalar `pred` is true, else `false_fn()`.
 
-    >>> import gradtape as gt
     >>> x = gt.Variable(3.0)
     >>> with gt.GradientTape() as tape:
     ...     y = gt.cond(x > 0, lambda: x * x, lambda: -x)
@@ -79,7 +78,6 @@ def case(
         exclusive: check that not more than one predicate is true.
         strict: keep a list or tuple of one result as it is; otherwise it is unpacked.
 
-    >>> import gradtape as gt
     >>> x = gt.constant(5)
     >>> gt.case([(x < 3, lambda: gt.constant("low")), (x < 8, lambda: gt.constant("middle"))]).numpy()
     b'middle'
@@ -130,7 +128,6 @@ def switch_case(
         branch_index: an integer, Python's or a scalar tensor.
         branch_fns: a list of functions, a list of (int, function) pairs, or a dict from int to function.
 
-    >>> import gradtape as gt
     >>> gt.switch_case(gt.constant(1), [lambda: gt.constant(10), lambda: gt.constant(20)]).numpy()
     np.int32(20)
     """
@@ -186,7 +183,6 @@ def while_loop(
     Raises:
         ValueError: when `body` returns another structure than it received.
 
-    >>> import gradtape as gt
     >>> i, total = gt.while_loop(lambda i, s: i < 4, lambda i, s: (i + 1, s + i), (0, 0))
     >>> i.numpy(), total.numpy()
     (np.int32(4), np.int32(6))
@@ -319,7 +315,6 @@ def map_fn(
         fn: takes one structure like `elems`, without the first axis; may return another structure.
         fn_output_signature: dtype or TensorSpec of the results (any structure); needed only when `elems` is empty.
 
-    >>> import gradtape as gt
     >>> gt.map_fn(lambda p: p[0] * p[1], (gt.constant([1.0, 2.0]), gt.constant([3.0, 4.0]))).numpy()
     array([3., 8.], dtype=float32)
     """
@@ -433,7 +428,6 @@ def scan(
         initializer: the first accumulated value; without it the first row is used, and is part of the result.
         reverse: go through the rows from the last to the first; results stand at their row's place.
 
-    >>> import gradtape as gt
     >>> gt.scan(lambda a, x: a + x, gt.constant([1, 2, 3, 4])).numpy()
     array([ 1,  3,  6, 10], dtype=int32)
     """
@@ -461,7 +455,6 @@ def foldl(
 ) -> Any:  # fmt: skip
     """The last value of `a = fn(a, row)` over the rows of `elems`, from the first to the last.
 
-    >>> import gradtape as gt
     >>> gt.foldl(lambda a, x: 10 * a + x, gt.constant([1, 2, 3])).numpy()
     np.int32(123)
     """
@@ -474,7 +467,6 @@ def foldr(
 ) -> Any:  # fmt: skip
     """The last value of `a = fn(a, row)` over the rows of `elems`, from the last to the first.
 
-    >>> import gradtape as gt
     >>> gt.foldr(lambda a, x: 10 * a + x, gt.constant([1, 2, 3])).numpy()
     np.int32(321)
     """

@@ -92,7 +92,6 @@ def custom_gradient(f: Callable[..., Any] | None = None) -> Callable[..., Any]:
     that `f` reads are differentiated automatically, unless `grad_fn` takes `variables` and answers
     (argument_gradients, variable_gradients). Written in gradtape operations, grad_fn can be differentiated again.
 
-    >>> import gradtape as gt
     >>> @gt.custom_gradient
     ... def clipped(x):
     ...     return x * x, lambda upstream: gt.clip_by_value(upstream * 2.0 * x, -1.0, 1.0)
@@ -238,7 +237,6 @@ def recompute_grad(f: Callable[P, R], *, memory_limit: int | None = None) -> Cal
     `memory_limit` (bytes) bounds what the second run keeps: parts of it, in a `gt.function` the iterations of its loops, are
     run a few more times instead. The gradient has the same bits.
 
-    >>> import gradtape as gt
     >>> x = gt.Variable(2.0)
     >>> with gt.GradientTape() as tape:
     ...     y = gt.recompute_grad(lambda t: gt.exp(t * t))(x)
@@ -332,7 +330,6 @@ def _rerun(
 def grad_pass_through(f: Callable[P, R]) -> Callable[P, R]:
     """`f` forward, identity backward (a straight-through estimator).
 
-    >>> import gradtape as gt
     >>> x = gt.Variable(2.6)
     >>> with gt.GradientTape() as tape:
     ...     y = gt.grad_pass_through(gt.round)(x) ** 2

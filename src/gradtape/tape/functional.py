@@ -138,7 +138,7 @@ def _scalar(value: TensorLike, function: str, tape: GradientTape) -> Tensor:
 def value_and_grad(f: Callable[P, R], argnums: int | tuple[int, ...] = 0, has_aux: bool = False) -> Callable[P, tuple[R, Any]]:
     """A function that returns (f(...), gradient) with respect to the arguments `argnums`.
 
-    >>> import gradtape as gt, numpy as np
+    >>> import numpy as np
     >>> value, g = gt.value_and_grad(lambda x: gt.reduce_sum(x**2))(np.array([1.0, 2.0]))
     >>> float(value), g
     (5.0, array([2., 4.]))
@@ -172,7 +172,6 @@ def _value_and_grad(
 def grad(f: Callable[P, Any], argnums: int | tuple[int, ...] = 0, has_aux: bool = False) -> Callable[P, Any]:
     """The gradient of a scalar function, as a function; nest it for higher orders.
 
-    >>> import gradtape as gt
     >>> float(gt.grad(gt.grad(lambda x: x**3))(gt.constant(2.0)))
     12.0
     """
@@ -189,7 +188,6 @@ def grad(f: Callable[P, Any], argnums: int | tuple[int, ...] = 0, has_aux: bool 
 def vjp(f: Callable[..., Any], *primals: Structure) -> tuple[Any, Callable[[Any], Any]]:
     """(f(*primals), pull) where pull(cotangent) gives the cotangents of the primals, as a tuple.
 
-    >>> import gradtape as gt
     >>> y, pull = gt.vjp(lambda x: x * x, gt.constant([1.0, 3.0]))
     >>> pull([1.0, 1.0])[0].numpy()
     array([2., 6.], dtype=float32)
@@ -212,7 +210,6 @@ def vjp(f: Callable[..., Any], *primals: Structure) -> tuple[Any, Callable[[Any]
 def jvp(f: Callable[..., Any], primals: Sequence[Structure], tangents: Sequence[Structure]) -> tuple[Any, Any]:
     """(f(*primals), its derivative along the tangents), by forward mode.
 
-    >>> import gradtape as gt
     >>> y, d = gt.jvp(lambda x: x * x, [gt.constant(3.0)], [gt.constant(1.0)])
     >>> float(y), float(d)
     (9.0, 6.0)
@@ -241,7 +238,6 @@ def _jvp(function: str, f: Callable[..., Any], primals: Sequence[Structure], tan
 def hvp(f: Callable[..., Any], primals: Sequence[Structure], tangents: Sequence[Structure]) -> Any:
     """Hessian times vector of a scalar function, forward over reverse: (gradient, H·v), each like `primals`.
 
-    >>> import gradtape as gt
     >>> g, h = gt.hvp(lambda x: gt.reduce_sum(x**3), [gt.constant([1.0, 2.0])], [gt.constant([1.0, 0.0])])
     >>> h[0].numpy()
     array([6., 0.], dtype=float32)
@@ -254,7 +250,6 @@ def elementwise_grad(f: Callable[P, Any], argnums: int | tuple[int, ...] = 0) ->
 
     Nest it for higher orders. Of a function whose elements depend on one another it is the sum of the Jacobian's rows.
 
-    >>> import gradtape as gt
     >>> second = gt.elementwise_grad(gt.elementwise_grad(gt.sin))
     >>> second(gt.constant([0.0, 1.0])).numpy().round(4)
     array([-0.    , -0.8415], dtype=float32)
@@ -275,7 +270,6 @@ def hessian_vector_product(f: Callable[..., Any], argnum: int = 0) -> Callable[.
 
     Forward over reverse, without forming the Hessian; f must return a scalar.
 
-    >>> import gradtape as gt
     >>> product = gt.hessian_vector_product(lambda x: gt.reduce_sum(x**3))
     >>> product(gt.constant([1.0, 2.0]), gt.constant([1.0, 0.5])).numpy()
     array([6., 6.], dtype=float32)
@@ -306,7 +300,6 @@ def hessian_vector_product(f: Callable[..., Any], argnum: int = 0) -> Callable[.
 def jacobian(f: Callable[P, Any], argnums: int = 0) -> Callable[P, Any]:
     """The Jacobian of a function of one tensor (argument `argnums`): forward mode where outputs outnumber inputs.
 
-    >>> import gradtape as gt
     >>> gt.jacobian(lambda x: x * x)(gt.constant([1.0, 2.0])).numpy()
     array([[2., 0.],
            [0., 4.]], dtype=float32)
@@ -358,7 +351,6 @@ def _forward_jacobian(f: Callable[..., Any], args: list[Any], place: int, kwargs
 def hessian(f: Callable[P, Any], argnums: int | tuple[int, ...] = 0) -> Callable[P, Any]:
     """Second derivatives of a scalar function.
 
-    >>> import gradtape as gt
     >>> gt.hessian(lambda x: x[0] * x[1] ** 2)(gt.constant([1.0, 3.0])).numpy()
     array([[0., 6.],
            [6., 2.]], dtype=float32)

@@ -62,7 +62,6 @@ class GradientTape(JacobianMethods, ToolMethods, Hinting):
 
     Trainable variables are watched when they are read inside the block; other tensors with `watch`.
 
-    >>> import gradtape as gt
     >>> x = gt.Variable(3.0)
     >>> with gt.GradientTape() as tape:
     ...     y = x * x

@@ -30,7 +30,6 @@ def gradients(
 ) -> list[Any]:  # fmt: skip
     """The derivative of the sum of `ys` with respect to each of `xs`, inside a `gt.function`.
 
-    >>> import gradtape as gt
     >>> @gt.function
     ... def f(x):
     ...     y = x * x * x
@@ -61,7 +60,6 @@ def hessians(
 ) -> list[Any]:
     """The second derivative of the sum of `ys` with respect to each of `xs`, inside a `gt.function`.
 
-    >>> import gradtape as gt
     >>> @gt.function
     ... def f(x):
     ...     return gt.hessians(gt.reduce_sum(x ** 3.0), x)[0]

@@ -115,7 +115,6 @@ def vectorized_map(fn: Callable[[Any], Any], elems: Structure, fallback_to_while
     `fn` sees one example; each operation in it runs once, on the whole batch. Tapes opened inside give per-example
     gradients; random numbers drawn inside are independent for each example.
 
-    >>> import gradtape as gt
     >>> gt.vectorized_map(lambda x: gt.reduce_sum(x * x), gt.constant([[1.0, 2.0], [3.0, 4.0]])).numpy()
     array([ 5., 25.], dtype=float32)
     """

@@ -34,7 +34,6 @@ def py_function(
 
     Without func it is a decorator: `@gt.py_function(Tout=gt.float32)`.
 
-    >>> import gradtape as gt
     >>> float(gt.py_function(lambda x: x * 2.0, [3.0], gt.float32))
     6.0
     """
@@ -69,7 +68,6 @@ def numpy_function(
     `Tout` names the dtype of the result, or several; with a `gt.TensorSpec` also the shape, which a compiled function needs to
     become machine code.
 
-    >>> import gradtape as gt
     >>> import numpy as np
     >>> gt.numpy_function(np.sort, [gt.constant([3.0, 1.0])], gt.TensorSpec([None], gt.float32)).numpy()
     array([1., 3.], dtype=float32)
@@ -88,7 +86,6 @@ def numpy_function(
 def timestamp(name: str | None = None) -> Tensor:
     """The seconds since 1970, as float64; in a program when it runs.
 
-    >>> import gradtape as gt
     >>> float(gt.timestamp()) > 1.7e9
     True
     """

@@ -138,7 +138,6 @@ class JacobianMethods(PendingDerivatives):
     ) -> Any:  # fmt: skip
         """All derivatives of `target`: shape target.shape + source.shape for each source.
 
-        >>> import gradtape as gt
         >>> x = gt.Variable([1.0, 2.0])
         >>> with gt.GradientTape() as tape:
         ...     y = x * x

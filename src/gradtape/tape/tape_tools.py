@@ -32,7 +32,6 @@ class ToolMethods:
         For a structure of sources the answer has the same structure. It may be asked before or after `gradient`, also of a
         one-shot tape that was used up.
 
-        >>> import gradtape as gt
         >>> x = gt.constant(3.0)
         >>> with gt.GradientTape() as tape:
         ...     y = x * x
@@ -51,7 +50,6 @@ class ToolMethods:
         after `gradient`, also of a one-shot tape; before, it looks at everything the tape computed. Where a constant was not
         kept, it says so and names the operation at or after it; `GradientTape(debug=True)` keeps everything.
 
-        >>> import gradtape as gt
         >>> x = gt.Variable([4.0, 0.0])
         >>> with gt.GradientTape() as tape:
         ...     y = gt.reduce_sum(gt.sqrt(x))
@@ -70,7 +68,6 @@ class ToolMethods:
         op, count, forward and backward seconds, bytes kept for the backward pass, share. What no operation accounts for is a
         row of its own, so the rows add up.
 
-        >>> import gradtape as gt
         >>> x = gt.Variable([1.0, 2.0])
         >>> with gt.GradientTape(profile=True) as tape:
         ...     y = gt.reduce_sum(gt.sin(x) * x)
@@ -90,7 +87,6 @@ class ToolMethods:
         operations whose derivative is off, with their lines. `rows` has one entry per operation and line, `sources` one for
         each source.
 
-        >>> import gradtape as gt
         >>> @gt.custom_gradient
         ... def cube(x):
         ...     return x * x * x, lambda upstream: upstream * 2.0 * x * x
@@ -112,7 +108,6 @@ class ToolMethods:
         The answer has `html`, `save(path)`, `text()`, `dot()` and `json()`; a notebook shows it. Loops are folded. A one-shot
         tape that was used up still has its structure; values and gradients are shown while the tape has them.
 
-        >>> import gradtape as gt
         >>> x = gt.Variable(3.0, name="x")
         >>> with gt.GradientTape() as tape:
         ...     y = gt.sin(x) * 2.0

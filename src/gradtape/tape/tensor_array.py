@@ -48,7 +48,6 @@ class TensorArray:
     A method that writes changes the array and returns it, so `ta = ta.write(i, x)` and `ta.write(i, x)` both work.
     Slots never written read as zeros.
 
-    >>> import gradtape as gt
     >>> x = gt.Variable(2.0)
     >>> with gt.GradientTape() as tape:
     ...     ta = gt.TensorArray(gt.float32, size=3)

@@ -22,7 +22,6 @@ def compute_gradient(f: Callable[..., Any], x: Sequence[Any], delta: float | Non
 
     Each is a matrix of shape (elements of f, elements of x[i]).
 
-    >>> import gradtape as gt
     >>> exact, numeric = gt.test.compute_gradient(lambda x: x * x, [gt.constant([3.0])])
     >>> float(exact[0][0, 0]), round(float(numeric[0][0, 0]), 2)
     (6.0, 6.0)
@@ -64,7 +63,6 @@ def gradcheck(
 
     Returns True, or raises AssertionError saying which order and argument is off, and by how much.
 
-    >>> import gradtape as gt
     >>> gt.gradcheck(lambda x, y: gt.sin(x) * y, [1.0, 2.0], [3.0, 4.0])
     True
     """

@@ -36,7 +36,7 @@ _STATE_FILE = "checkpoint"
 class Checkpoint:
     """Named objects whose state is saved and restored together.
 
-    >>> import gradtape as gt, tempfile
+    >>> import tempfile
     >>> w = gt.Variable([1.0, 2.0])
     >>> checkpoint = gt.train.Checkpoint(w=w, epoch=7)
     >>> path = checkpoint.save(tempfile.mkdtemp() + "/ckpt")
@@ -121,7 +121,7 @@ class Checkpoint:
         Values of variables that are not made yet, and the slots of an optimizer that has not made a step yet, are kept: a
         variable that is later found below the objects has its value from the file when it is first used.
 
-        >>> import gradtape as gt, tempfile
+        >>> import tempfile
         >>> class Model(gt.Module):
         ...     def build(self):
         ...         self.w = gt.Variable([0.0, 0.0])
@@ -372,7 +372,7 @@ def _note_paths(directory: str, paths: list[str]) -> None:
 def latest_checkpoint(checkpoint_dir: str | PathLike[str], latest_filename: str | None = None) -> str | None:
     """The path of the newest checkpoint that `Checkpoint.save` made in a directory; None when there is none.
 
-    >>> import gradtape as gt, tempfile
+    >>> import tempfile
     >>> gt.train.latest_checkpoint(tempfile.mkdtemp()) is None
     True
     """
@@ -383,7 +383,7 @@ def latest_checkpoint(checkpoint_dir: str | PathLike[str], latest_filename: str 
 class CheckpointManager:
     """Saves numbered checkpoints in a directory and deletes old ones.
 
-    >>> import gradtape as gt, tempfile
+    >>> import tempfile
     >>> w = gt.Variable(0.0)
     >>> manager = gt.train.CheckpointManager(gt.train.Checkpoint(w=w), tempfile.mkdtemp(), max_to_keep=2)
     >>> for _ in range(3):

@@ -123,7 +123,6 @@ class _Drawn(Initializer):
 class RandomUniform(_Drawn):
     """Uniform numbers in [minval, maxval).
 
-    >>> import gradtape as gt
     >>> start = gt.initializers.RandomUniform(-1.0, 1.0, seed=3)
     >>> bool(gt.reduce_all(start((2, 2)) == start((2, 2))))
     True
@@ -216,7 +215,6 @@ class _Scaled(VarianceScaling):
 class GlorotUniform(_Scaled):
     """Uniform in ±√(6 / (inputs + outputs)): what Keras's layers start with.
 
-    >>> import gradtape as gt
     >>> w = gt.Variable(gt.initializers.GlorotUniform(seed=1)((100, 50)))
     >>> bool(gt.reduce_max(gt.abs(w)) <= 0.2)
     True
@@ -285,7 +283,6 @@ _NAMED = {
 def get(identifier: str | type[Initializer] | Callable[..., Any] | None) -> Any:
     """An initializer by its name ("glorot_uniform"), its class, or itself; None gives None.
 
-    >>> import gradtape as gt
     >>> gt.initializers.get("he_normal")
     HeNormal(seed=None)
     """

@@ -24,7 +24,6 @@ def _no_call(self: Module, *args: Any, **kwargs: Any) -> Any:
 class Module(Hinting):
     """Base class of things made of variables and other modules.
 
-    >>> import gradtape as gt
     >>> class Dense(gt.Module):
     ...     def __init__(self, n, m, name=None):
     ...         super().__init__(name=name)

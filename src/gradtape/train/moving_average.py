@@ -15,7 +15,6 @@ from gradtape.variables.variable import Variable
 class ExponentialMovingAverage:
     """Averages of variables that forget: each `apply` moves them by 1 - decay of the way to the present values.
 
-    >>> import gradtape as gt
     >>> w = gt.Variable(0.0)
     >>> ema = gt.train.ExponentialMovingAverage(decay=0.75)
     >>> ema.apply([w])

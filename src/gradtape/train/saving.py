@@ -31,7 +31,7 @@ def save(path: str | PathLike[str], structure: Structure) -> str:
     """Write a nested structure of dicts, lists, tuples, tensors, variables, modules, optimizers, NumPy arrays, numbers
     and strings to one file; gives the path.
 
-    >>> import gradtape as gt, tempfile
+    >>> import tempfile
     >>> path = gt.save(tempfile.mkdtemp() + "/run", {"w": gt.constant([1.0, 2.0]), "epoch": 3})
     >>> gt.load(path)["epoch"], gt.load(path)["w"].numpy()
     (3, array([1., 2.], dtype=float32))
@@ -54,7 +54,6 @@ def load(path: str | PathLike[str]) -> Any:
         NotFoundError: there is no such file.
         DataLossError: the file is damaged or something else.
 
-    >>> import gradtape as gt
     >>> import os, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "weights.safetensors")
     >>> _ = gt.save(path, {"w": gt.constant([1.0, 2.0])})

@@ -30,7 +30,6 @@ def distinct_rows(slices: IndexedSlices) -> Any:
 def clip_by_norm(t: TensorLike | IndexedSlices, clip_norm: TensorLike, axes: Axes = None, name: str | None = None) -> Any:
     """`t` scaled down, if need be, so that its length over `axes` (all by default) is at most `clip_norm`.
 
-    >>> import gradtape as gt
     >>> gt.clip_by_norm([3.0, 4.0], 1.0).numpy()
     array([0.6, 0.8], dtype=float32)
     """
@@ -43,7 +42,6 @@ def clip_by_norm(t: TensorLike | IndexedSlices, clip_norm: TensorLike, axes: Axe
 def global_norm(t_list: Sequence[TensorLike | IndexedSlices | None], name: str | None = None) -> Any:
     """The length of all tensors of a list together: √Σ|t|²; None entries are skipped.
 
-    >>> import gradtape as gt
     >>> gt.global_norm([[3.0], [[4.0]]]).numpy()
     np.float32(5.0)
     """
@@ -59,7 +57,6 @@ def clip_by_global_norm(
 
     An infinite or NaN length makes all results NaN, so that a broken step is not taken for a good one.
 
-    >>> import gradtape as gt
     >>> clipped, norm = gt.clip_by_global_norm([[3.0], [4.0]], 1.0)
     >>> [round(float(c[0]), 3) for c in clipped], norm.numpy()
     ([0.6, 0.8], np.float32(5.0))

@@ -25,7 +25,6 @@ class IndexedSlices(Readable):
     The gradient of `gather` and `embedding_lookup`. It takes part in arithmetic and NumPy calls as the dense tensor
     it stands for; optimizers apply it row by row.
 
-    >>> import gradtape as gt
     >>> table = gt.Variable(gt.ones((4, 2)))
     >>> with gt.GradientTape() as tape:
     ...     y = gt.reduce_sum(gt.gather(table, [1, 3, 1]))

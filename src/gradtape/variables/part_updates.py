@@ -26,7 +26,7 @@ from gradtape.variables.locking import acquired
 Update = TypeVar("Update", bound=Callable[..., Any])
 
 
-def _alone(update: Update) -> Update:
+def _locked(update: Update) -> Update:
     """A method that updates a variable, while no other thread does."""
 
     @functools.wraps(update)
@@ -57,11 +57,11 @@ class PartUpdates(Readable):
     def __setitem__(self, key: Index, value: TensorLike) -> None:
         self._replace(key, value)
 
-    @_alone
+    @_locked
     def _step_part(self, key: Index, operate: Callable[[Tensor], Tensor]) -> Self:
         return self._replace(key, operate(self.read()[key]))
 
-    @_alone
+    @_locked
     def _replace(self, key: Index, value: TensorLike) -> Self:
         current = self.read()
         tensor = convert(value, hint=self.dtype)
@@ -95,7 +95,7 @@ class PartUpdates(Readable):
     def scatter_update(self, sparse_delta: IndexedSlices, use_locking: bool = False, name: str | None = None) -> Self:
         return self._scatter(sparse_delta, "update")
 
-    @_alone
+    @_locked
     def _scatter(self, sparse_delta: IndexedSlices, mode: str) -> Self:
         from gradtape.ops.scatter import scatter_rows
 
@@ -116,7 +116,7 @@ class PartUpdates(Readable):
     def scatter_nd_min(self, indices: TensorLike, updates: TensorLike, name: str | None = None) -> Self:
         return self._scatter_nd(indices, updates, "min")
 
-    @_alone
+    @_locked
     def _scatter_nd(self, indices: TensorLike, updates: TensorLike, mode: str) -> Self:
         from gradtape.ops.scatter import scatter_nd_into
 

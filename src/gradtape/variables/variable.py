@@ -47,7 +47,6 @@ NEWCOMERS: list[Callable[[Variable], None]] = []
 class Variable(PartUpdates):
     """A tensor whose value can be replaced; tapes watch trainable variables when they are read.
 
-    >>> import gradtape as gt
     >>> v = gt.Variable([1.0, 2.0])
     >>> v.assign_add([1.0, 1.0]).numpy()
     array([2., 3.], dtype=float32)

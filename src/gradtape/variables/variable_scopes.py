@@ -21,7 +21,6 @@ _NAMES: ContextVar[str] = ContextVar("gradtape_names", default="")
 class name_scope:  # noqa: N801  (TensorFlow's name)
     """A prefix for the names of variables made inside the block.
 
-    >>> import gradtape as gt
     >>> with gt.name_scope("outer") as prefix:
     ...     v = gt.Variable(1.0, name="v")
     >>> prefix, v.name
@@ -63,7 +62,6 @@ def scoped_name(name: str) -> str:
 def variable_creator_scope(variable_creator: Creator) -> Iterator[None]:
     """Variables made in the block are made by `variable_creator(next_creator, **kwargs)`; the innermost scope is asked first.
 
-    >>> import gradtape as gt
     >>> def frozen(next_creator, **kwargs):
     ...     return next_creator(**{**kwargs, "trainable": False})
     >>> with gt.variable_creator_scope(frozen):

@@ -13,13 +13,32 @@ from pathlib import Path
 
 from tests.structure.house import calls, graph, names
 from tests.structure.house.op_names import op_strings
-from tests.structure.house.tree import Tree
+from tests.structure.house.tree import Module, Tree
 
 BOUNDS = Path(__file__).with_name("bounds.json")
-GOAL = (
-    47_500  # lines of code: 60,000 lines with comments and blank ones, in the proportion of the day on which they were left out
-)
+RAW_GOAL = 60_000  # lines, blank ones and comments included, of what 827e4c2 (71,376 lines, 342 files) did
+GOAL = 47_500  # the same as lines of code, in the proportion of the day on which blank lines and comments were left out
 NEW_ROOMS = {"data", "distribute", "keras"}  # features that came after the goal was set: their lines count apart
+# What users can call or see today and could not in 827e4c2, where it has files of its own. Not here: what became right, quicker
+# or more complete since then (the array API, NumPy's functions, machine code of eager operations), and new names in old files.
+NEW_FEATURES = {
+    "ranks": "ops/collective ops/rank_functions backends/llvm/kernels/rank_calls passes/overlap tools/rank_labels",
+    "datasets in machine code": "backends/llvm/kernels/pulling_code",
+    "images": "ops/colours ops/resizing ops/image_measures image",
+    "signals": "ops/frames",
+    "other families of operations": "ops/linalg_banded ops/partitions ops/sequence_losses ops/nn_functions ops/conversions",
+    "SciPy's functions": "scipy interop/scipy_special interop/scipy_stats",
+    "NumPy's functions that write or create": "interop/numpy_creation interop/numpy_updates",
+    "initial values, averages, late restores": "initializers train/initial_values train/moving_average train/late_restore",
+    "parts and scopes of variables": "variables/part_updates variables/variable_scopes",
+    "match": "functions/autograph/matching functions/autograph/pattern_parts",
+    "examples that branch apart": "ad/batch_masks tape/mapped_control",
+    "floating-point events": "core/float_events functions/program_events backends/llvm/runtime/float_flags",
+    "terminals, notebooks, graphs' names": (
+        "__main__ tools/doctor tools/completion surface/uncaught surface/name_hints surface/notebook_views surface/graph_names "
+        "functions/waiting functions/staging/progress devices types version"
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -58,14 +77,32 @@ def _sizes(tree: Tree) -> Iterable[Measure]:
     lengths = sorted(((module.lines, module.relative) for module in tree), reverse=True)
     rooms = _by_room(tree)
     yield Measure(
-        "lines", "lines of code in src, new rooms apart", sum(m.code for m in tree if m.room not in NEW_ROOMS), GOAL,
+        "lines", "lines of code in src, new rooms apart", sum(m.code for m in tree if m.room not in NEW_ROOMS), None,
         details=tuple(f"{lines:>7,} lines {files:>4} files  {room}" for room, (lines, files) in rooms.items()),
     )  # fmt: skip
-    yield Measure("new_lines", "lines of code in new rooms", sum(m.code for m in tree if m.room in NEW_ROOMS), None)
+    features = _by_feature(tree)
+    core = [m for m in tree if not any(m in files for files in features.values())]
+    raw = sum(len(m.text.splitlines()) for m in core)
+    yield Measure(
+        "core_lines", "  of what there was when the goal was set", sum(m.code for m in core), GOAL,
+        f"raw: {raw:,} of {RAW_GOAL:,}",
+    )  # fmt: skip
+    sizes = {feature: sum(m.code for m in files) for feature, files in features.items()}
+    yield Measure(
+        "new_lines", "lines of code of features since then", sum(sizes.values()), None, f"{len(sizes)} features",
+        tuple(f"{lines:>6,} {feature}" for feature, lines in sorted(sizes.items(), key=lambda item: -item[1])),
+    )  # fmt: skip
     yield Measure("files", "files of src", len(lengths), None)
     yield Measure(
         "longest_file", "longest file", lengths[0][0], 600, lengths[0][1], tuple(f"{n:>5} {name}" for n, name in lengths[:40])
     )
+
+
+def _by_feature(tree: Tree) -> dict[str, list[Module]]:
+    """What came after the goal was set → its files; a file that is named and not there is an error."""
+    features = {room: [m for m in tree if m.room == room] for room in sorted(NEW_ROOMS)}
+    by_path = {m.relative.removesuffix(".py"): m for m in tree}
+    return features | {feature: [by_path[path] for path in paths.split()] for feature, paths in NEW_FEATURES.items()}
 
 
 def _by_room(tree: Tree) -> dict[str, tuple[int, int]]:

@@ -185,7 +185,6 @@ def convert(function: Callable[..., Any]) -> Callable[..., Any]:
 def do_not_convert(func: Callable[..., Any] | None = None) -> Any:
     """Mark a function to be traced as it is: AutoGraph does not rewrite it.
 
-    >>> import gradtape as gt
     >>> @gt.autograph.experimental.do_not_convert
     ... def plain(x):
     ...     return x + 1
@@ -214,7 +213,6 @@ def to_graph(
 ) -> Callable[..., Any]:
     """The converted function: inside a `gt.function` its loops and branches are staged, elsewhere it does what `entity` does.
 
-    >>> import gradtape as gt
     >>> def relu(x):
     ...     return x if x > 0 else 0.0 * x
     >>> converted = gt.autograph.to_graph(relu)
@@ -233,7 +231,6 @@ def to_code(entity: Callable[..., Any], recursive: bool = True, experimental_opt
     `recursive` and `experimental_optional_features` are TensorFlow's and change nothing: functions are converted when they
     are called.
 
-    >>> import gradtape as gt
     >>> def first(x):
     ...     return x[0]
     >>> print(gt.autograph.to_code(first))

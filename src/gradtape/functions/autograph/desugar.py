@@ -31,6 +31,8 @@ class _Desugar(ast.NodeTransformer):
 
     def block(self, statements: list[ast.stmt]) -> list[ast.stmt]:
         result: list[ast.stmt] = []
+        # Functions that a statement's expressions need stand before that statement, not before the whole block: names they
+        # close over may be bound by the statements in between.
         outer = self.hoisted
         for statement in statements:
             self.hoisted = []
@@ -78,14 +80,19 @@ class _Desugar(ast.NodeTransformer):
         alone = len(node.args) == 1 and not node.keywords and isinstance(node.args[0], ast.GeneratorExp)
         if alone:  # consumed by the call, as in sum(x for x in xs)
             node.func = self.visit(node.func)
+            # Whatever it reads has the value of now; a generator that is kept reads its variables when somebody asks it for an
+            # item.
             node.args = [self._comprehension(node.args[0], immediate=True)]
             return node
         return self.generic_visit(node)
 
     def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
+        # (`lambda: (yield)`: as a function it would be a generator too, and those are left alone)
         if is_generator(node):
             return node
         defaults, named = node.args.defaults, list(zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True))
+        # Defaults are evaluated where the lambda stands, each time, and the function is made before the statement: so it is
+        # made without them, and they are put in where the lambda was.
         bare = copy.copy(node.args)
         bare.defaults, bare.kw_defaults = [], [None for _ in named]
         definition = build.define(self._name("lambda"), [], [build.located(ast.Return(node.body), node.body)])
@@ -119,6 +126,7 @@ class _Desugar(ast.NodeTransformer):
         first = self.visit(node.generators[0].iter)
         forms = [self._loops(kind, node)]
         if kind == "genexpr":
+            # The lazy form for Python, a list of the items for a loop of the program, which cannot stop halfway.
             forms.append(self._loops("genlist", copied(node)))
         for form in forms:
             info(form).immediate = immediate
@@ -136,6 +144,7 @@ class _Desugar(ast.NodeTransformer):
         for place, generator in reversed(list(enumerate(node.generators))):
             for condition in reversed(generator.ifs):
                 innermost = [build.located(ast.If(condition, innermost, []), condition)]
+            # Python evaluates the first iterable outside and hands it in; the others are evaluated inside, again for each item.
             iterated = generator.iter if place else build.located(build.load(ITERATED), generator.iter)
             innermost = [build.located(ast.For(generator.target, iterated, innermost, [], None), generator.iter)]
         if kind == "genexpr":

@@ -31,6 +31,5 @@ def set_loop_options(
 ) -> None:
     """Hints for the loop this call stands in: accepted, and not needed.
 
-    >>> import gradtape as gt
     >>> gt.autograph.experimental.set_loop_options(maximum_iterations=10)
     """

@@ -56,6 +56,7 @@ def ending(run: Callable[..., Any]) -> Callable[..., Any]:
                     f"{user_location()}: a tensor's value, known only when the function runs, decides whether "
                     f"{type(error).__name__} is raised, by which an object tells Python's loop to end. Write it as `while`"
                 ) from None
+            # A compiled program has no `except`: a handler around this that would have caught it is refused, not left out.
             for guard in GUARDS.get():
                 guard.consider({cls.__name__ for cls in type(error).__mro__}, f"the {type(error).__name__} raised in it")
             emit_error(error)
@@ -84,6 +85,7 @@ class RaisedAgain:
 def emit_error(error: BaseException, due: Any = None) -> None:
     """The program raises this error here; with `due`, not before that value is computed."""
     template = Template()
+    # Only of an exception whose class makes nothing of its argument is it known that class and text say everything.
     plain = len(error.args) <= 1 and error.__cause__ is None and type(error).__init__ in _SIMPLE
     parts = tuple(template.part(arg) for arg in error.args) if plain else ()
     trace = current_trace()
@@ -117,6 +119,7 @@ class Guard:
     def __exit__(self, kind: Any, *rest: Any) -> bool | None:
         GUARDS.reset(self.token)
         if kind is None:
+            # No exception while tracing: what was recorded in the body may still raise when the program runs.
             for operation in _all(self.block.operations[self.start :]):
                 if operation.op.fails is Fails.VALUES:
                     exception = operation.attrs.get("exception")

@@ -42,7 +42,6 @@ class Optimizer(Hinting):
 
     A subclass sets `slot_names`, may override `slot_value`, `scaled` and `rowwise`, and defines `update`.
 
-    >>> import gradtape as gt
     >>> class SignDescent(gt.optimizers.Optimizer):
     ...     def update(self, xp, w, g, slots, rate):
     ...         return w - rate * xp.sign(g), ()

@@ -13,7 +13,6 @@ from gradtape.train.optimizers.schedules import LearningRate, Rate
 class SGD(Optimizer):
     """Gradient descent, with momentum and Nesterov's variant (Sutskever et al., 2013).
 
-    >>> import gradtape as gt
     >>> w = gt.Variable([1.0, 2.0])
     >>> opt = gt.optimizers.SGD(learning_rate=0.5)
     >>> _ = opt.minimize(lambda: gt.reduce_sum(w * w), [w])
@@ -60,7 +59,6 @@ class SGD(Optimizer):
 class Adam(Optimizer):
     """Steps scaled by running means of the gradient and of its square (Kingma & Ba, 2015; AMSGrad: Reddi et al., 2018).
 
-    >>> import gradtape as gt
     >>> w = gt.Variable([1.0, -2.0])
     >>> opt = gt.optimizers.Adam(learning_rate=0.1)
     >>> _ = opt.minimize(lambda: gt.reduce_sum(w * w), [w])
@@ -105,7 +103,6 @@ class Adam(Optimizer):
 class AdamW(Adam):
     """Adam with decoupled weight decay: w shrinks by η · weight_decay · w besides (Loshchilov & Hutter, 2019).
 
-    >>> import gradtape as gt
     >>> gt.optimizers.AdamW().weight_decay
     0.004
     """
@@ -128,7 +125,6 @@ class AdamW(Adam):
 class RMSprop(Optimizer):
     """Steps divided by a running root mean square of the gradient (Hinton, 2012); `centered` subtracts its mean.
 
-    >>> import gradtape as gt
     >>> w = gt.Variable(1.0)
     >>> opt = gt.optimizers.RMSprop(learning_rate=0.1, rho=0.75)
     >>> _ = opt.minimize(lambda: w * w, [w])
@@ -172,7 +168,6 @@ class RMSprop(Optimizer):
 class Adagrad(Optimizer):
     """Steps divided by the root of the sum of all squared gradients so far (Duchi et al., 2011).
 
-    >>> import gradtape as gt
     >>> w = gt.Variable(1.0)
     >>> opt = gt.optimizers.Adagrad(learning_rate=0.1, initial_accumulator_value=0.0)
     >>> _ = opt.minimize(lambda: w * w, [w])
@@ -210,7 +205,6 @@ class Adagrad(Optimizer):
 class Lion(Optimizer):
     """Steps of equal size in the direction of the sign of a momentum (Chen et al., 2023).
 
-    >>> import gradtape as gt
     >>> w = gt.Variable([1.0, -2.0])
     >>> opt = gt.optimizers.Lion(learning_rate=0.25)
     >>> _ = opt.minimize(lambda: gt.reduce_sum(w * w), [w])
@@ -246,7 +240,6 @@ class Lion(Optimizer):
 class Adadelta(Optimizer):
     """Steps in the proportion of past steps to past gradients, both as running root mean squares (Zeiler, 2012).
 
-    >>> import gradtape as gt
     >>> w = gt.Variable(1.0)
     >>> opt = gt.optimizers.Adadelta(learning_rate=1.0, rho=0.0, epsilon=1.0)
     >>> _ = opt.minimize(lambda: 0.5 * w * w, [w])
@@ -276,7 +269,6 @@ class Adadelta(Optimizer):
 class Adamax(Optimizer):
     """Adam with the largest gradient, slowly forgotten, in the place of the root mean square (Kingma & Ba, 2015).
 
-    >>> import gradtape as gt
     >>> w = gt.Variable([1.0, -2.0])
     >>> opt = gt.optimizers.Adamax(learning_rate=0.1)
     >>> _ = opt.minimize(lambda: gt.reduce_sum(w * w), [w])
@@ -308,7 +300,6 @@ class Adamax(Optimizer):
 class Nadam(Adamax):
     """Adam with Nesterov's momentum, which grows with the steps (Dozat, 2016).
 
-    >>> import gradtape as gt
     >>> w = gt.Variable([1.0, -2.0])
     >>> opt = gt.optimizers.Nadam(learning_rate=0.1)
     >>> _ = opt.minimize(lambda: gt.reduce_sum(w * w), [w])
@@ -341,7 +332,6 @@ class Nadam(Adamax):
 class Ftrl(Optimizer):
     """Follow the regularized leader: sparse weights of online learning (McMahan et al., 2013).
 
-    >>> import gradtape as gt
     >>> w = gt.Variable([1.0, -2.0])
     >>> opt = gt.optimizers.Ftrl(learning_rate=0.1, l1_regularization_strength=100.0)
     >>> _ = opt.minimize(lambda: gt.reduce_sum(w * w), [w])

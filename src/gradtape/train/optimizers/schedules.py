@@ -26,7 +26,6 @@ LearningRate: TypeAlias = float | np.number | Tensor | Readable | Callable[..., 
 class LearningRateSchedule:
     """Base class: subclasses define `formula(step, xp)`, or override `__call__(step)`.
 
-    >>> import gradtape as gt
     >>> halving = gt.optimizers.schedules.ExponentialDecay(0.1, decay_steps=10, decay_rate=0.5)
     >>> print(halving(20).numpy())
     0.025
@@ -79,7 +78,6 @@ class _RateDecay(LearningRateSchedule):
 class ExponentialDecay(_RateDecay):
     """initial · rate^(step / decay_steps); `staircase` rounds the exponent down.
 
-    >>> import gradtape as gt
     >>> stairs = gt.optimizers.schedules.ExponentialDecay(1.0, 10, 0.5, staircase=True)
     >>> print(stairs(19).numpy())
     0.5
@@ -92,7 +90,6 @@ class ExponentialDecay(_RateDecay):
 class PiecewiseConstantDecay(LearningRateSchedule):
     """values[0] up to and including step boundaries[0], values[1] up to boundaries[1], …
 
-    >>> import gradtape as gt
     >>> steps = gt.optimizers.schedules.PiecewiseConstantDecay([100, 200], [1.0, 0.5, 0.1])
     >>> print([float(steps(n)) for n in (100, 101)])
     [1.0, 0.5]
@@ -119,7 +116,6 @@ class PiecewiseConstantDecay(LearningRateSchedule):
 class PolynomialDecay(LearningRateSchedule):
     """(initial - end) · (1 - step / decay_steps)^power + end; `cycle` stretches decay_steps to the next multiple.
 
-    >>> import gradtape as gt
     >>> line = gt.optimizers.schedules.PolynomialDecay(1.0, 100, end_learning_rate=0.0)
     >>> print(line(25).numpy())
     0.75
@@ -149,7 +145,6 @@ class PolynomialDecay(LearningRateSchedule):
 class InverseTimeDecay(_RateDecay):
     """initial / (1 + rate · step / decay_steps); `staircase` rounds the quotient down.
 
-    >>> import gradtape as gt
     >>> slow = gt.optimizers.schedules.InverseTimeDecay(1.0, decay_steps=10, decay_rate=1.0)
     >>> print(slow(30).numpy())
     0.25
@@ -169,7 +164,6 @@ class CosineDecay(LearningRateSchedule):
 
     Loshchilov & Hutter, SGDR: Stochastic Gradient Descent with Warm Restarts (2017).
 
-    >>> import gradtape as gt
     >>> wave = gt.optimizers.schedules.CosineDecay(0.0, 100, warmup_target=1.0, warmup_steps=10)
     >>> print([round(float(wave(n)), 3) for n in (0, 5, 10, 60, 110)])
     [0.0, 0.5, 1.0, 0.5, 0.0]
@@ -203,7 +197,6 @@ class CosineDecayRestarts(LearningRateSchedule):
 
     Loshchilov & Hutter, SGDR: Stochastic Gradient Descent with Warm Restarts (2017).
 
-    >>> import gradtape as gt
     >>> waves = gt.optimizers.schedules.CosineDecayRestarts(1.0, first_decay_steps=10)
     >>> print([round(float(waves(n)), 3) for n in (0, 5, 10, 20)])
     [1.0, 0.5, 1.0, 0.5]

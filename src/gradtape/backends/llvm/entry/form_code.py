@@ -96,19 +96,14 @@ class Readers:
 @FORMS.routine
 def gt_read(f: Builder, value: Pointer) -> Pointer:
     """A tensor, or that of a variable whose version all who record know; null for anything else."""
-    with f.if_(is_a(f, value, "gt_class_tensor", Tensor)):
-        f.leave(value)
-    with f.if_(~is_a(f, value, "gt_class_variable", Readers.variable)):
-        f.leave(f.null())
+    f.leave_if(is_a(f, value, "gt_class_tensor", Tensor), value)
+    f.leave_if(~is_a(f, value, "gt_class_variable", Readers.variable), f.null())
     # while a function is traced, somewhere, a variable may stand for a value of the program: only Python knows
     traces = lasting(f, "gt_traces", Readers.tracing)[slot(type(Readers.tracing), "count")]
-    with f.if_(~traces.equals(lasting(f, "gt_zero", 0))):
-        f.leave(f.null())
+    f.leave_if(~traces.equals(lasting(f, "gt_zero", 0)), f.null())
     tensor = value[slot(Readers.variable, "_stored")]
-    with f.if_(tensor.is_null()):
-        f.leave(f.null())
-    with f.if_(~is_a(f, tensor, "gt_class_tensor", Tensor)):
-        f.leave(f.null())
+    f.leave_if(tensor.is_null(), f.null())
+    f.leave_if(~is_a(f, tensor, "gt_class_tensor", Tensor), f.null())
     place = f.array(PTR, 1)
     place[0] = f.null()
     with f.if_(context_get(f, lasting(f, "gt_scope_variable", SCOPE), None, place) < 0):
@@ -126,15 +121,13 @@ def gt_read(f: Builder, value: Pointer) -> Pointer:
 def taken(f: Builder, value: Pointer[Any]) -> tuple[Pointer[Any], Pointer[Any]]:
     """Array and version of what `gt_read` reads; leaves the form where it reads nothing."""
     tensor = gt_read(f, value)
-    with f.if_(tensor.is_null()):
-        f.leave(gt_miss(f))
+    f.leave_if(tensor.is_null(), gt_miss)
     return tensor[ARRAY], tensor[NODE]
 
 
 def unwatched(f: Builder) -> None:
     """Leave where somebody wants to see every operation."""
-    with f.if_(lasting(f, "gt_watchers", WATCHERS)[COUNT].differs(0)):
-        f.leave(gt_miss(f))
+    f.leave_if(lasting(f, "gt_watchers", WATCHERS)[COUNT].differs(0), gt_miss)
 
 
 @FORMS.routine
@@ -178,24 +171,19 @@ def gt_pair(f: Builder, state: Pointer, x: Pointer, y: Pointer) -> Pointer:
         with f.if_else(tensor.is_null()) as (other, plain):
             with other:
                 number = is_a(f, value, "gt_class_float", float) | is_a(f, value, "gt_class_int", int)
-                with f.if_(~(number & flags[WEAK].differs(0))):
-                    f.leave(gt_miss(f))
+                f.leave_if(~(number & flags[WEAK].differs(0)), gt_miss)
             with plain:
                 array.value, node.value = tensor[ARRAY], tensor[NODE]
         sides.append((tensor.is_null(), array.value, node.value))
     (number_x, a, node_a), (number_y, b, node_b) = sides
     first, second = gt_float_dtype(f, a), gt_float_dtype(f, b)
     # a Python float has no dtype of its own; `np.float64` is a subclass of it, but not a number here
-    with f.if_((number_x & (number_y | second.is_null())) | (~number_x & first.is_null())):
-        f.leave(gt_miss(f))
-    with f.if_(~number_x & ~number_y & ~first.equals(second)):
-        f.leave(gt_miss(f))
+    f.leave_if((number_x & (number_y | second.is_null())) | (~number_x & first.is_null()), gt_miss)
+    f.leave_if(~number_x & ~number_y & ~first.equals(second), gt_miss)
     with f.if_(flags[MATRICES].differs(0)):
         for value in (a, b):
-            with f.if_(~is_a(f, value, "gt_ndarray", np.ndarray)):
-                f.leave(gt_miss(f))
-            with f.if_(value[RANK].differs(2)):
-                f.leave(gt_miss(f))
+            f.leave_if(~is_a(f, value, "gt_ndarray", np.ndarray), gt_miss)
+            f.leave_if(value[RANK].differs(2), gt_miss)
     return gt_run(f, state, a, b, node_a, node_b, f.null())
 
 
@@ -210,8 +198,7 @@ def gt_unary(f: Builder, state: Pointer, x: Pointer) -> Pointer:
     """form(x), elementwise"""
     unwatched(f)
     a, node = taken(f, x)
-    with f.if_(gt_float_dtype(f, a).is_null()):
-        f.leave(gt_miss(f))
+    f.leave_if(gt_float_dtype(f, a).is_null(), gt_miss)
     return gt_run(f, state, a, f.null(), node, f.null(), f.null())
 
 
@@ -238,8 +225,7 @@ def gt_two(f: Builder, state: Pointer, args: Pointer, count: Whole) -> Pointer:
 @FORMS.routine
 def gt_or_python(f: Builder, state: Pointer, answer: Pointer, x: Pointer, y: Pointer) -> Pointer:
     """An answer; instead of `MISS`, that of Python's function for the operator. `y` is null if there is none."""
-    with f.if_(~answer.equals(lasting(f, "gt_missing", MISS))):
-        f.leave(answer)
+    f.leave_if(~answer.equals(lasting(f, "gt_missing", MISS)), answer)
     decref(f, answer)
     arguments = f.array(PTR, 2)
     arguments[0], arguments[1] = x, y
@@ -250,10 +236,8 @@ def gt_or_python(f: Builder, state: Pointer, answer: Pointer, x: Pointer, y: Poi
 def gt_basic(f: Builder, part: Pointer) -> Flag:
     """Whether a part of an index is an int, None, an ellipsis or a slice of ints: `_is_basic` of `ops/index.py`."""
     simple = is_a(f, part, "gt_class_int", int) | part.equals(none(f)) | part.equals(lasting(f, "gt_ellipsis", Ellipsis))
-    with f.if_(simple):
-        f.leave(f.flag(True))
-    with f.if_(~is_a(f, part, "gt_class_slice", slice)):
-        f.leave(f.flag(False))
+    f.leave_if(simple, f.flag(True))
+    f.leave_if(~is_a(f, part, "gt_class_slice", slice), f.flag(False))
     good = f.flag(True)
     for end in SLICE:
         good = good & (is_a(f, part[end], "gt_class_int", int) | part[end].equals(none(f)))
@@ -265,8 +249,7 @@ def gt_getitem(f: Builder, state: Pointer, x: Pointer, key: Pointer) -> Pointer:
     """x[key] of a tensor of floats for basic keys."""
     unwatched(f)
     a, node = taken(f, x)
-    with f.if_(gt_float_dtype(f, a).is_null()):
-        f.leave(gt_miss(f))
+    f.leave_if(gt_float_dtype(f, a).is_null(), gt_miss)
     several = is_a(f, key, "gt_class_tuple", tuple)
     with f.if_else(several) as (tuples, single):
         with tuples, f.loop(key[COUNT]) as i, f.if_(~gt_basic(f, key.field(ITEMS)[i])):
@@ -279,12 +262,10 @@ def gt_getitem(f: Builder, state: Pointer, x: Pointer, key: Pointer) -> Pointer:
             incref(f, key)
         with single:
             parts.value = tuple_new(f, f.number(1))
-            with f.if_(parts.value.is_null()):
-                f.leave(f.null())
+            f.leave_if(parts.value.is_null(), f.null())
             parts.value.field(ITEMS)[0] = shared(f, key)
     attrs = dict_new(f)
-    with f.if_(attrs.is_null()):
-        f.leave(f.null())
+    f.leave_if(attrs.is_null(), f.null())
     dict_set(f, attrs, lasting(f, "gt_word_key", "key"), parts.value)
     for thing in (a, node):
         incref(f, thing)
@@ -315,22 +296,19 @@ def gt_reduction(f: Builder, state: Pointer, args: Pointer, count: Whole) -> Poi
     a, node = taken(f, args.to(PTR)[0])
     axis, keepdims = args.to(PTR)[1], args.to(PTR)[2]
     fits = is_a(f, a, "gt_ndarray", np.ndarray) & ~gt_float_dtype(f, a).is_null() & is_a(f, keepdims, "gt_class_bool", bool)
-    with f.if_(~fits):
-        f.leave(gt_miss(f))
+    f.leave_if(~fits, gt_miss)
     rank, first, number = a[RANK].resized(I64), f.variable(I64, 0), f.variable(I64, 1)
     with f.if_else(axis.equals(none(f))) as (total, one):
         with total:
             number.value = rank
         with one:
-            with f.if_(~is_a(f, axis, "gt_class_int", int)):
-                f.leave(gt_miss(f))
+            f.leave_if(~is_a(f, axis, "gt_class_int", int), gt_miss)
             given = long_as(f, axis)
             first.value = given + (given < 0).count() * rank
             with f.if_((first.value < 0) | (first.value >= rank)):
                 error_clear(f)  # of a number that is too long
                 f.leave(gt_miss(f))
-    with f.if_(rank >= MOST):
-        f.leave(gt_miss(f))
+    f.leave_if(rank >= MOST, gt_miss)
     whole = axis.equals(none(f)).count()
     # attributes are made once for each rank, axis and keepdims, and shared by all records: two objects less to make and free
     # for each sum
@@ -339,8 +317,7 @@ def gt_reduction(f: Builder, state: Pointer, args: Pointer, count: Whole) -> Poi
     )
     with f.if_(kept[0].is_null()):
         axes, attrs = tuple_new(f, number.value), dict_new(f)
-        with f.if_(axes.is_null() | attrs.is_null()):
-            f.leave(f.null())
+        f.leave_if(axes.is_null() | attrs.is_null(), f.null())
         with f.loop(number.value) as i:
             axes.field(ITEMS)[i] = long_from(f, first.value + i)
         dict_set(f, attrs, lasting(f, "gt_word_axis", "axis"), axes)

@@ -130,8 +130,7 @@ def gt_float_dtype(f: Builder, value: Pointer) -> Pointer:
     kinds: list[np.dtype[Any]] = [np.dtype(np.float32), np.dtype(np.float64)]
     with f.if_(is_a(f, value, "gt_ndarray", np.ndarray)):
         dtype = value[DESCR]
-        with f.if_(dtype.equals(lasting(f, *described(kinds[0]))) | dtype.equals(lasting(f, *described(kinds[1])))):
-            f.leave(dtype)
+        f.leave_if(dtype.equals(lasting(f, *described(kinds[0]))) | dtype.equals(lasting(f, *described(kinds[1]))), dtype)
         f.leave(f.null())
     for kind in kinds:
         with f.if_(is_a(f, value, *scalar_type(kind))):  # type: ignore[arg-type]
@@ -198,8 +197,7 @@ def gt_saved(f: Builder, state: Pointer, mask: Whole, a: Pointer, b: Pointer, re
     codes, count = kept.field(BYTES), kept[COUNT]
     with f.if_(codes[0].equals(SAVER - 256)):
         inputs = f.variable(PTR, tuple_new(f, f.number(1) + (~b.is_null()).count()))
-        with f.if_(inputs.value.is_null()):
-            f.leave(f.null())
+        f.leave_if(inputs.value.is_null(), f.null())
         inputs.value.field(ITEMS)[0] = shared(f, a)
         with f.if_(~b.is_null()):
             inputs.value.field(ITEMS)[1] = shared(f, b)
@@ -242,20 +240,18 @@ def gt_sweep(f: Builder, records: Pointer) -> Flag:
 @FORMS.routine
 def gt_known(f: Builder, scope: Pointer, node: Pointer) -> Flag:
     """Whether all who record know a version; a constant is no version."""
-    with f.if_(node.equals(none(f))):
-        f.leave(f.flag(True))
+    f.leave_if(node.equals(none(f)), f.flag(True))
     keys, all_keys = node[NODE_KEYS], scope[SCOPE_FAST]
     # one tape: its versions share its tuple of keys, so a pointer tells
-    with f.if_(keys.equals(all_keys)):
-        f.leave(f.flag(True))
-    with f.if_(keys.is_null() | all_keys.equals(none(f))):  # unwatched: they are its class's; or not only plain tapes record
-        f.leave(f.flag(False))
+    f.leave_if(keys.equals(all_keys), f.flag(True))
+    f.leave_if(
+        keys.is_null() | all_keys.equals(none(f)), f.flag(False)
+    )  # unwatched: they are its class's; or not only plain tapes record
     with f.loop(all_keys[COUNT]) as i:
         known = f.variable(I64, 0)
         with f.loop(keys[COUNT]) as k, f.if_(keys.field(ITEMS)[k].equals(all_keys.field(ITEMS)[i])):
             known.value = f.number(1)
-        with f.if_(known.value.equals(0)):
-            f.leave(f.flag(False))
+        f.leave_if(known.value.equals(0), f.flag(False))
     return f.flag(True)
 
 

@@ -65,8 +65,7 @@ decref = python("Py_DecRef", VOID, PTR)
 
 def _or_false(f: Builder, flag: Flag) -> None:
     """Go on, or leave with False."""
-    with f.if_(~flag):
-        f.leave(f.flag(False))
+    f.leave_if(~flag, f.flag(False))
 
 
 @DOOR.routine
@@ -80,8 +79,7 @@ def fits(f: Builder, array: Pointer, descr: Pointer, rank: Int32, shape: Pointer
     unless(array[TYPE].equals(lasting(f, "gt_ndarray", np.ndarray)))  # first: the rest is only there in an array
     unless(array[DESCR].equals(descr) & array[RANK].equals(rank) & (array[FLAGS] & PLAIN).equals(PLAIN))
     words.to(PTR).value = array[DATA]
-    with f.if_(rank.equals(0)):
-        f.leave(f.flag(True))
+    f.leave_if(rank.equals(0), f.flag(True))
     dims, sizes = array[DIMS].to(I64), shape.to(I64)
     empty = listed & dims[0].equals(0)
     word = f.variable(I64, 1)
@@ -150,10 +148,8 @@ def abandon(f: Builder, context: Pointer, results: Pointer, count: Whole) -> Poi
 def failed(f: Builder, context: Pointer, results: Pointer, count: Whole, status: Int32) -> Pointer:
     """Drop everything; a number that names the operation, or Python's error."""
     abandon(f, context, results, count)
-    with f.if_(status.equals(allocator.NO_MEMORY)):
-        f.leave(no_memory(f))
-    with f.if_(status.equals(allocator.INTERRUPTED)):
-        f.leave(f.null())
+    f.leave_if(status.equals(allocator.NO_MEMORY), no_memory)
+    f.leave_if(status.equals(allocator.INTERRUPTED), f.null())
     return long_from(f, status.resized(I64, signed=True))
 
 
@@ -174,11 +170,9 @@ def own_frame(f: Builder, kept: Pointer, bytes: Whole) -> Pointer:
     """The frame that is kept there, which is now ours alone, or a new one; or null with Python's error."""
     # exchanged, not read: two threads in one program must not have the same frame
     frame = kept.to(PTR).fetch("xchg", 0)
-    with f.if_(~frame.is_null()):
-        f.leave(frame)
+    f.leave_if(~frame.is_null(), frame)
     new = aligned_alloc(f, allocator.ALIGN, bytes)
-    with f.if_(new.is_null()):
-        f.leave(no_memory(f))
+    f.leave_if(new.is_null(), no_memory)
     return new
 
 
@@ -333,8 +327,7 @@ def gt_call(f: Builder, self: Pointer, args: Pointer, count: Whole, table: Point
 
     def unless_unusual(flag: Flag) -> None:
         # Not an error: whatever is unusual is run by the slower way, which has the words for errors.
-        with f.if_(~flag):
-            f.leave(unusual(f))
+        f.leave_if(~flag, unusual)
 
     unless_unusual(count.equals(table[PARAMS]))
     unless_unusual(take(f, table, args, memory))

@@ -38,8 +38,7 @@ def gt_is_leaf(f: Builder, leaves: Pointer, count: Whole, node: Pointer) -> Flag
 def gt_same_versions(f: Builder, codes: Pointer, nodes: Pointer, records: Pointer, leaves: Pointer, count: Whole) -> Flag:
     """Whether targets, or what is wanted, stand where a lesson had them."""
     number = nodes[COUNT]
-    with f.if_((number * 4).differs(codes[COUNT])):
-        f.leave(f.flag(False))
+    f.leave_if((number * 4).differs(codes[COUNT]), f.flag(False))
     with f.loop(number) as i:
         code, node = integers(codes)[i].resized(I64, signed=True), nodes.field(ITEMS)[i]
         with f.if_(code >= 0), f.if_(~records.field(ITEMS)[code].equals(node)):
@@ -48,10 +47,8 @@ def gt_same_versions(f: Builder, codes: Pointer, nodes: Pointer, records: Pointe
             f.leave(f.flag(False))
         with f.if_(code < OUTSIDE):
             place = code * -1 + (OUTSIDE - 1)
-            with f.if_(place >= count):
-                f.leave(f.flag(False))
-            with f.if_(~leaves.to(PTR)[place].equals(node)):
-                f.leave(f.flag(False))
+            f.leave_if(place >= count, f.flag(False))
+            f.leave_if(~leaves.to(PTR)[place].equals(node), f.flag(False))
     return f.flag(True)
 
 
@@ -59,14 +56,12 @@ def gt_same_versions(f: Builder, codes: Pointer, nodes: Pointer, records: Pointe
 def gt_same_wiring(f: Builder, state: Pointer, records: Pointer, targets: Pointer, wanted: Pointer) -> Flag:
     """`Wiring.matches`"""
     number = records[COUNT]
-    with f.if_(number.differs(item(state, OPS)[COUNT])):
-        f.leave(f.flag(False))
+    f.leave_if(number.differs(item(state, OPS)[COUNT]), f.flag(False))
     leaves, count, position = f.array(PTR, LEAVES), f.variable(I64, 0), f.variable(I64, 0)
     codes, ops, shapes = integers(item(state, CODES)), item(state, OPS).field(ITEMS), item(state, SHAPES).field(ITEMS)
     with f.loop(number) as i:
         record = records.field(ITEMS)[i]
-        with f.if_(~record[OP].equals(ops[i])):
-            f.leave(f.flag(False))
+        f.leave_if(~record[OP].equals(ops[i]), f.flag(False))
         with f.if_(~record[SHAPE].equals(shapes[i])), f.if_(compare(f, record[SHAPE], shapes[i], EQUAL).differs(1)):
             error_clear(f)
             f.leave(f.flag(False))
@@ -78,18 +73,14 @@ def gt_same_wiring(f: Builder, state: Pointer, records: Pointer, targets: Pointe
                 f.leave(f.flag(False))
             with f.if_(code.equals(NONE)), f.if_(~node.equals(none(f))):
                 f.leave(f.flag(False))
-            with f.if_(code.equals(OUTSIDE)):  # fewer inputs
-                f.leave(f.flag(False))
+            f.leave_if(code.equals(OUTSIDE), f.flag(False))  # fewer inputs
             with f.if_(code < OUTSIDE):
                 place = code * -1 + (OUTSIDE - 1)
-                with f.if_((place > count.value) | (place >= item(state, LEAF_SHAPES)[COUNT])):
-                    f.leave(f.flag(False))
+                f.leave_if((place > count.value) | (place >= item(state, LEAF_SHAPES)[COUNT]), f.flag(False))
                 with f.if_else(place.equals(count.value)) as (new, old):
                     with new:
-                        with f.if_(~is_a(f, node, "gt_class_record", Record)):
-                            f.leave(f.flag(False))
-                        with f.if_(~node[OP].equals(none(f)) | gt_is_leaf(f, leaves.to(I8), count.value, node)):
-                            f.leave(f.flag(False))
+                        f.leave_if(~is_a(f, node, "gt_class_record", Record), f.flag(False))
+                        f.leave_if(~node[OP].equals(none(f)) | gt_is_leaf(f, leaves.to(I8), count.value, node), f.flag(False))
                         shape = item(state, LEAF_SHAPES).field(ITEMS)[place]
                         with f.if_(compare(f, node[SHAPE], shape, EQUAL).differs(1)):
                             error_clear(f)
@@ -98,8 +89,7 @@ def gt_same_wiring(f: Builder, state: Pointer, records: Pointer, targets: Pointe
                         count.value = count.value + 1
                     with old, f.if_(~leaves[place].equals(node)):
                         f.leave(f.flag(False))
-        with f.if_(codes[position.value].differs(OUTSIDE)):  # more inputs
-            f.leave(f.flag(False))
+        f.leave_if(codes[position.value].differs(OUTSIDE), f.flag(False))  # more inputs
         position.value = position.value + 1
     held, met = leaves.to(I8), count.value
     return gt_same_versions(f, item(state, TARGETS), targets, records, held, met) & gt_same_versions(

@@ -46,6 +46,7 @@ def joined(make: Maker, parts: list[Value], axis: int) -> Value:
     starts: list[Any] = [0]
     for part in parts:
         starts.append(starts[-1] + part.type.shape[axis])
+    # Pieces are written before the whole is looked at: its memory can be taken in advance only if its size is known.
     known = all(isinstance(n, int) for n in (*parts[0].type.shape, starts[-1]))
     pieces = [
         make(PIECE, part, axis=axis, start=start, number=next(_NUMBERS), known=known)
@@ -86,6 +87,8 @@ def sum_of_paddings(make: Maker, *xs: Value, **attrs: Any) -> Value | None:
     shape = tuple(xs[0].type.shape)
     if not terms or not is_float(xs[0].type.dtype) or any(tuple(x.type.shape) != shape for x in xs):
         return None
+    # Parts that are padded along one axis, the same for all: then they lie behind one another, and it is enough that each
+    # begins where the one before it ends.
     axes = [[k for k, pair in enumerate(term.attrs["paddings"]) if tuple(pair) != (0, 0)] for term in terms]
     if any(len(a) != 1 or a != axes[0] for a in axes):
         return None
@@ -124,6 +127,7 @@ def is_dense(operation: Operation) -> bool:
 def piece_home(scope: Scope, operation: Operation) -> Array:
     """The memory of a piece: indices into it go by the dims of the whole."""
     w = scope.writer
+    # The first piece that is written takes the memory of the whole, the others find it there.
     whole = scope.plan.only_user(operation)
     home = scope.values.get(whole.result)
     if not isinstance(home, Array):

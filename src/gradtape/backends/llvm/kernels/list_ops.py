@@ -37,7 +37,7 @@ def place_in(scope: Scope, operation: Operation, source: NativeList, index: Valu
     return checked(scope, operation, scope.integer(index), lists.length(scope, source))
 
 
-def mine(scope: Scope, operation: Operation, new: NativeList) -> NativeList:
+def owned(scope: Scope, operation: Operation, new: NativeList) -> NativeList:
     """A list that an operation made: it is freed after its last use."""
     scope.own(operation.results[0], new)
     return new
@@ -49,7 +49,7 @@ def target_of(scope: Scope, operation: Operation) -> NativeList:
     # nobody reads the old list any more (`bufferize`): so a loop that appends is linear, not quadratic
     if is_twin(operation.op):
         return source
-    return mine(scope, operation, lists.copied_list(scope, source, operation.result.type))
+    return owned(scope, operation, lists.copied_list(scope, source, operation.result.type))
 
 
 # -- items
@@ -62,7 +62,7 @@ def _get(scope: Scope, operation: Operation) -> Results:
     if isinstance(item, Scalar) or operation in scope.plan.sharing.parts:
         return [item]
     if isinstance(item, NativeList):
-        return [mine(scope, operation, lists.copied_list(scope, item, operation.result.type))]
+        return [owned(scope, operation, lists.copied_list(scope, item, operation.result.type))]
     # items of one list may differ in size: this one's is known from here on
     scope.program.bind(operation.result.type, item.dims)  # type: ignore[union-attr]
     return [scope.copied(item, scope.room(operation.result))]
@@ -74,7 +74,7 @@ def _len(scope: Scope, operation: Operation) -> Results:
 
 
 def _new(scope: Scope, operation: Operation) -> Results:
-    new = mine(scope, operation, new_list(scope, operation.result.type))
+    new = owned(scope, operation, new_list(scope, operation.result.type))
     count = len(operation.operands)
     if count:
         base = lists.room_for(scope, new, count)
@@ -211,7 +211,7 @@ def _add_lists(scope: Scope, operation: Operation, target: NativeList, other: Na
 
 
 def _add(scope: Scope, operation: Operation) -> Results:
-    target = mine(scope, operation, lists.copied_list(scope, as_list(scope, operation.operands[0]), operation.result.type))
+    target = owned(scope, operation, lists.copied_list(scope, as_list(scope, operation.operands[0]), operation.result.type))
     _can_add(target.items, operation)
     _add_lists(scope, operation, target, as_list(scope, operation.operands[1]))
     return [target]
@@ -221,13 +221,13 @@ def _add(scope: Scope, operation: Operation) -> Results:
 
 
 def zeros_like(scope: Scope, operation: Operation) -> Results:
-    zeros = mine(scope, operation, lists.copied_list(scope, as_list(scope, operation.operands[0]), operation.result.type))
+    zeros = owned(scope, operation, lists.copied_list(scope, as_list(scope, operation.operands[0]), operation.result.type))
     _clear_all(scope, zeros)
     return [zeros]
 
 
 def copied(scope: Scope, operation: Operation) -> Results:
-    return [mine(scope, operation, lists.copied_list(scope, as_list(scope, operation.operands[0]), operation.result.type))]
+    return [owned(scope, operation, lists.copied_list(scope, as_list(scope, operation.operands[0]), operation.result.type))]
 
 
 def same(scope: Scope, operation: Operation) -> Results:
@@ -322,7 +322,7 @@ def _from_tensor(scope: Scope, operation: Operation) -> Results:
         rows = lists.cell(scope, items)
         lists.put(scope, rows, source.address, source.dims[0], 0)
         return [rows]
-    rows = mine(scope, operation, lists.cell(scope, items))
+    rows = owned(scope, operation, lists.cell(scope, items))
     base = lists.room_for(scope, rows, source.dims[0])
     if items.form == "u":
         w.copy(base, source.address, scope.bytes_in(source))
@@ -416,7 +416,7 @@ def _split(scope: Scope, operation: Operation) -> Results:
     x, lengths = (scope.memory(value) for value in operation.operands)
     axis = operation.attrs["axis"]
     kind = MEMORY[name_of(lengths.dtype)]
-    pieces = mine(scope, operation, lists.cell(scope, lists.items_of(scope, operation.result.type)))
+    pieces = owned(scope, operation, lists.cell(scope, lists.items_of(scope, operation.result.type)))
     base = lists.room_for(scope, pieces, lengths.dims[0])
     size = x.dims[axis]
     inner = w.multiply(w.product(x.dims[axis + 1 :]), bytes_of(x.dtype))
@@ -488,7 +488,7 @@ def spread(scope: Scope, operation: Operation) -> Results:
             w.copy(w.at("i8", copies.address, to), w.at("i8", item.address, w.multiply(row, inner)), inner)
         return copies
 
-    repeated = mine(scope, operation, lists.cell(scope, lists.items_of(scope, operation.result.type)))
+    repeated = owned(scope, operation, lists.cell(scope, lists.items_of(scope, operation.result.type)))
     _each(scope, as_list(scope, operation.operands[0]), repeated, one)
     return [repeated]
 
@@ -503,7 +503,7 @@ def _collapse(scope: Scope, operation: Operation) -> Results:
         return write_callback(scope, operation)
     axis = operation.attrs["axis"]
     w = scope.writer
-    sums = mine(scope, operation, lists.cell(scope, lists.items_of(scope, operation.result.type)))
+    sums = owned(scope, operation, lists.cell(scope, lists.items_of(scope, operation.result.type)))
     _can_add(sums.items, operation)
 
     def one(item: Array, home: Array | None) -> Array:

@@ -48,6 +48,7 @@ def by_rows(block: Block) -> Block:
         turned = [array for array in arrays if array.is_turned(loop.attrs["length"])]
         changed.extend(turned)
         if turned:
+            # `copy` has appended the loop; what turns its arrays around must stand in front of it.
             scope.new.operations.pop()
             _turn(scope, loop, turned)
             scope.new.operations.append(loop)
@@ -82,9 +83,12 @@ class _ColumnArray:
         shape = self.start.type.shape
         if len(shape) < 2 or not static_shape(shape) or self.start.type.dtype.name not in ("float32", "float64"):
             return False
+        # Every version that an iteration makes of the array must be taken by columns too: one reader of whole rows, and all of
+        # the versions keep the layout they have.
         for version in self.versions:  # grows on the way
             for user, k in readers[version]:
                 if user is None:
+                    # Given back in another place it would become another carried value, which may lie by rows.
                     if version is not self.last or k != self.place:
                         return False
                 elif k or not self._takes(user):
@@ -96,6 +100,7 @@ class _ColumnArray:
         if op is COPY:
             self.versions.append(user.result)
             return True
+        # (`size`: a slice whose bounds only run time knows, which is more than one column)
         if op not in (*_READS, *_WRITES) or user.attrs.get("size") is not None:
             return False
         indices = user.operands[1 if op in _READS else 2 :]
@@ -120,12 +125,14 @@ class _ColumnArray:
 
 def _turn(scope: Rebuild, loop: Operation, arrays: list[_ColumnArray]) -> None:
     """Arrays of a loop with their last axis in front, in the loop and where it starts."""
+    # Operands of a loop are one list; a group begins where those before it end.
     first = {group: sum(list(loop.layout.values())[: list(loop.layout).index(group)]) for group in loop.layout}
     for array in arrays:
         place = first[array.group] + array.place
         given = loop.operands[place]
         loop.operands[place] = _turned(scope, given, back=False)
         type = loop.operands[place].type
+        # The types are changed in place: the loop is this pass's own copy, and every reader was looked at by `_follow`.
         for version in array.versions:
             version.type = type
         for user in array.takers:
@@ -137,6 +144,7 @@ def _turn(scope: Rebuild, loop: Operation, arrays: list[_ColumnArray]) -> None:
 def _turned(scope: Rebuild, value: Value, back: bool) -> Value:
     """A value with its last axis in front, or back in its place; what was turned just before is there as it was."""
     producer = value.producer
+    # So two loops over the same array, one behind the other, turn it around once in front of both.
     if producer is not None and producer.op is TURNED and producer.attrs["back"] != back:
         return producer.operands[0]
     type = TensorSpec(_turned_shape(value.type.shape, back), value.type.dtype)

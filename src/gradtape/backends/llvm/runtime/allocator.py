@@ -67,8 +67,7 @@ def kept_bytes(f: Builder) -> Pointer[Whole]:
 @MEMORY.routine
 def free_kept(f: Builder, block: Pointer) -> None:
     """Free what was taken from a place of kept blocks, if it is a block."""
-    with f.if_(block.is_null()):
-        f.leave()
+    f.leave_if(block.is_null())
     kept_bytes(f).fetch("sub", block[BYTES])
     free(f, block)
 
@@ -97,8 +96,7 @@ def free_block(f: Builder, block: Pointer) -> None:
 @MEMORY.routine
 def kept_block(f: Builder, bytes: Whole) -> Pointer:
     """A kept block of at least so many bytes and at most twice as many, or null."""
-    with f.if_(bytes < KEPT_LEAST):
-        f.leave(f.null())
+    f.leave_if(bytes < KEPT_LEAST, f.null())
     with f.loop(KEPT_BLOCKS) as i:
         place = kept_blocks(f).at(i)
         with f.if_(~place.atomic.is_null()):  # to look first is cheaper than to take
@@ -106,8 +104,7 @@ def kept_block(f: Builder, bytes: Whole) -> Pointer:
             with f.if_(~block.is_null()):
                 size = block[BYTES]
                 kept_bytes(f).fetch("sub", size)
-                with f.if_((size >= bytes) & (size <= bytes << 1)):
-                    f.leave(block)
+                f.leave_if((size >= bytes) & (size <= bytes << 1), block)
                 free_block(f, block)
     return f.null()
 
@@ -117,8 +114,7 @@ def _block(f: Builder, size: Whole) -> Pointer:
     block = f.variable(PTR, kept_block(f, size))
     with f.if_(block.value.is_null()):
         block.value = aligned_alloc(f, ALIGN, size)
-        with f.if_(block.value.is_null()):
-            f.leave(f.null())
+        f.leave_if(block.value.is_null(), f.null())
         block.value[BYTES] = size
     return block.value
 
@@ -145,8 +141,7 @@ def new_chunk(f: Builder, context: Pointer) -> Flag:
     is_first = context[TABLE].is_null()
     size = select(is_first, f.number(CHUNK), context[NEXT_CHUNK])
     chunk = allocate_whole(f, context, size)
-    with f.if_(chunk.is_null()):
-        f.leave(f.flag(False))
+    f.leave_if(chunk.is_null(), f.flag(False))
     context[NEXT_CHUNK] = (size << 1).at_most(LARGEST)
     with f.if_(is_first):
         chunk.fill(0, HEADS)
@@ -179,16 +174,14 @@ def gt_allocate(f: Builder, context: Pointer, bytes: Whole) -> Pointer:
                 context[CHUNK_LEFT] = left - size
                 cut[SIZE_CLASS] = size_class
                 f.leave(cut.at(HEADER))
-        with f.if_(~new_chunk(f, context)):
-            f.leave(f.null())
+        f.leave_if(~new_chunk(f, context), f.null())
     return f.null()
 
 
 @MEMORY.routine
 def gt_release(f: Builder, context: Pointer, data: Pointer) -> None:
     """Give memory back before the call ends; null is allowed."""
-    with f.if_(data.is_null()):
-        f.leave()
+    f.leave_if(data.is_null())
     block = data.at(-HEADER)
     size_class = block[SIZE_CLASS]
     with f.if_(size_class.differs(0)):

@@ -10,8 +10,7 @@ it from another routine writes a call:
 
     @MEMORY.routine
     def gt_release(f: Builder, context: Pointer, data: Pointer) -> None:
-        with f.if_(data.is_null()):
-            f.leave()
+        f.leave_if(data.is_null())
         ...
 
 One invariant: nothing is written to a block that has ended, by a return or by leaving a loop.
@@ -233,6 +232,11 @@ class Builder:
     def leave(self, value: Register | None = None) -> None:
         """Return from here."""
         self.end("ret void" if value is None else f"ret {value.type} {value.register}")
+
+    def leave_if(self, flag: Flag, value: Register | Callable[[Builder], Register] | None = None) -> None:
+        """Return from here if the flag is set; a value that takes code to have is given by the function that writes it."""
+        with self.if_(flag):
+            self.leave(value(self) if callable(value) else value)
 
     def _start(self, label: str, before: str) -> None:
         """Go on at a label; the block so far goes to `before`, unless it has ended."""

@@ -87,6 +87,7 @@ def alike(a: Flag, b: Flag) -> bool:
     """Whether two flags are surely equal."""
     if isinstance(a, TracedTensor) and isinstance(b, TracedTensor):
         return a._data is b._data
+    # (one level is enough: `opposite` never makes a `not` of a `not`)
     if isinstance(a, Condition) and isinstance(b, Condition) and a.kind == b.kind == "not":
         return alike(a.parts[0], b.parts[0])
     return a is b
