@@ -56,7 +56,7 @@ class Asked:
         if not self.weights:
             return [values]
         with gt.GradientTape() as outer:
-            outer.watch(xs)
+            outer.watch(xs if self.order > 1 else [])
             with gt.GradientTape() as inner:
                 inner.watch(xs)
                 outputs = differentiable(function(*xs))
