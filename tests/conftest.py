@@ -15,11 +15,12 @@ from gradtape import config
 from gradtape.core.record import SCOPE
 from gradtape.surface import uncaught
 from gradtape.tape import native_forms
-from tests.harness import process, seeds
+from tests.harness import process, quick_code, seeds
 
 # object code of tests is kept in the project: another run finds it, and the user's cache stays as it is
 os.environ.setdefault("GRADTAPE_CACHE", str(Path(__file__).resolve().parent.parent / ".cache"))
 config.set_native_cache_directory(os.environ["GRADTAPE_CACHE"])
+quick_code.install()
 uncaught.HIDING = False  # here the library's own lines are what a failure is about
 
 
@@ -73,6 +74,11 @@ def pytest_collection() -> Iterator[None]:
         gc.freeze()
         gc.set_threshold(20_000, 20, 50)
         gc.enable()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    quick_code.choose(item.nodeid, os.environ["GRADTAPE_CACHE"])
 
 
 @pytest.fixture(autouse=True)

@@ -135,14 +135,14 @@ def _pairs(args: Sequence[Any], answers: list[Any]) -> list[tuple[Any, Any]]:
     return list(zip([a for a in args if is_source(a)], answers, strict=True))
 
 
-def check_second(f: Function, compiled: Function, args: Sequence[Any], slopes: bool = True) -> None:
+def check_second(f: Function, compiled: Function, args: Sequence[Any], slopes: bool = True, native: bool = True) -> None:
     """Tapes outside, inside, and one of each: compiled = eager = finite differences of the compiled gradient."""
     eager = second(f, args)
     zeros = [np.zeros_like(a) if g is None else g for a, g in _pairs(args, eager)]
     same_gradients(second(compiled, args), eager, "both tapes outside")
-    mixed = second(gt.function(along(f)), args, inside=True)
+    mixed = second(gt.function(along(f), jit_compile=native), args, inside=True)
     same_gradients(_filled(mixed, args), zeros, "one tape inside, one outside")
-    inner = gt.function(lambda *given: second_inside(f, given))(*tensors(args)[0])
+    inner = gt.function(lambda *given: second_inside(f, given), jit_compile=native)(*tensors(args)[0])
     same_gradients([g.numpy() for g in inner], zeros, "both tapes inside")
 
     if not slopes:
@@ -201,12 +201,12 @@ def _floating(result: Any) -> list[Any]:
     return [y for y in leaves if gt.is_tensor(y) and y.dtype.is_differentiable]
 
 
-def check_forward(f: Function, compiled: Function, args: Sequence[Any]) -> None:
+def check_forward(f: Function, compiled: Function, args: Sequence[Any], native: bool = True) -> None:
     """Forward mode around the compiled function, and compiled: = eager; <w, J d> = <Jt w, d>."""
     eager = pushed(f, args)
     for a, e in zip(pushed(compiled, args), eager, strict=True):
         same_array(a, e, ALIKE, "forward mode around the function")
-    for a, e in zip(gt.function(pushed_inside(f))(*tensors(args)[0]), eager, strict=True):
+    for a, e in zip(gt.function(pushed_inside(f), jit_compile=native)(*tensors(args)[0]), eager, strict=True):
         same_array(a.numpy(), e, ALIKE, "forward mode inside the function")
     total = float(weighted([gt.constant(t) for t in eager]))
     found = [(g, direction(a, 1.0)) for a, g in _pairs(args, first(compiled, args)) if g is not None]

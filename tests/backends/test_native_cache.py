@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import subprocess
 import sys
@@ -71,6 +72,21 @@ def test_the_cache_is_bounded(directory):
         os.utime(file, (k, k))
     object_cache.trim(directory, 2500)
     assert sorted(file.name[0] for file in directory.glob("*/*.o")) == ["2", "3"]
+
+
+def test_the_size_is_looked_at_as_often_as_it_may_have_changed(directory, monkeypatch):
+    """Every 64th file of a process was too often in a directory of many files, and its first one always."""
+    keys = [hashlib.sha256(f"{k}".encode()).hexdigest() for k in range(300)]
+    looks = []
+    trim = object_cache.trim
+    monkeypatch.setattr(object_cache, "trim", lambda *given: looks.append(given) or trim(*given))
+    for key in keys:
+        object_cache.store(key, bytes(10_000))
+    assert len(looks) <= 2  # 3 MB of 512
+    monkeypatch.setattr(config, "NATIVE_CACHE_BYTES", 1_000_000)
+    for key in keys:
+        object_cache.store(key[::-1], bytes(10_000))
+    assert sum(file.stat().st_size for file in directory.glob("*/*.o")) < 1_200_000
 
 
 def test_a_directory_that_cannot_be_written_is_no_error(tmp_path):

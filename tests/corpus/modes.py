@@ -48,7 +48,7 @@ def derivatives(function: Callable[..., Any], given: Sequence[Any], order: int) 
     args = arguments(given)
     sources = [a for a in args if is_source(a)]
     with gt.GradientTape() as outer:
-        outer.watch(sources)
+        outer.watch(sources if order > 1 else [])  # what a second tape asks for is compiled too
         with gt.GradientTape() as inner:
             inner.watch(sources)
             result = function(*args)

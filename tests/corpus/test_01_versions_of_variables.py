@@ -172,13 +172,15 @@ def test_versions_count_wherever_the_tape_is(function, asked):
     # what is asked for is a matter of the program's meaning: machine code is asked for all, for one by one program in some
     native = len(asked) > 1 or in_sample(function.__name__, 4)
     ways = {mode: options for mode, options in COMPILED.items() if native or mode != "native"}
+    outside = {mode: around(gt.function(function, **options), asked) for mode, options in ways.items()}
+    within = {mode: inside(function, asked, options) for mode, options in ways.items()}
     for n in (gt.constant(3), gt.constant(1)):
         expected = around(function, asked)(n)
-        for mode, options in ways.items():
-            same(around(gt.function(function, **options), asked)(n), expected, f"around, {mode}, {n}")
+        for mode, run in outside.items():
+            same(run(n), expected, f"around, {mode}, {n}")
         expected = inside(function, asked, None)(n)
-        for mode, options in ways.items():
-            same(inside(function, asked, options)(n), expected, f"inside, {mode}, {n}")
+        for mode, run in within.items():
+            same(run(n), expected, f"inside, {mode}, {n}")
 
 
 @pytest.mark.parametrize("function", PROGRAMS, ids=lambda f: f.__name__)

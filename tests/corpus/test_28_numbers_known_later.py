@@ -104,7 +104,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], Any, list[tuple[Any, ...]]]] = {
 def derivatives(function: Any, x: Any, args: tuple[Any, ...], order: int) -> list[Any]:
     x, args = gt.constant(x), tuple(gt.constant(a) for a in args)
     with gt.GradientTape() as outer:
-        outer.watch(x)
+        outer.watch([x] if order > 1 else [])
         with gt.GradientTape() as inner:
             inner.watch(x)
             y = function(x, *args)

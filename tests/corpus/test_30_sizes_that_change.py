@@ -197,7 +197,7 @@ PROGRAMS = [
 def derivatives(function: Any, n: int, order: int = 2) -> list[Any]:
     x, count = gt.constant(X), gt.constant(n)
     with gt.GradientTape() as outer:
-        outer.watch(x)
+        outer.watch([x] if order > 1 else [])
         with gt.GradientTape() as inner:
             inner.watch(x)
             y = function(x, count)

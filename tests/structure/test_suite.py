@@ -1,6 +1,7 @@
 """The suite itself: tests neither see what others left, nor which of them ran before, nor how busy the machine is.
 
 The checks of `tests/harness/process.py` find what they are for, and random programs are the same ones in any order and company.
+Where machine code is the subject, LLVM makes what it makes for users (`tests/harness/quick_code.py`).
 """
 
 import ast
@@ -19,7 +20,8 @@ from hypothesis import given, settings, strategies as st
 
 import gradtape as gt
 from gradtape import config
-from tests.harness import process
+from gradtape.backends.llvm.runtime import machine
+from tests.harness import process, quick_code, seeds
 
 
 @contextmanager
@@ -117,6 +119,27 @@ def test_random_programs_do_not_depend_on_the_modules_that_are_loaded(
         exec(path.read_text(), module.__dict__)
         monkeypatch.setitem(sys.modules, path.stem, module)
     assert drawn() == before
+
+
+def levels_of(test: str, cache: str) -> list[int]:
+    """Which levels of LLVM's the modules of a test get, by their lengths."""
+    quick_code.choose(test, cache)
+    return [machine.level_of(length, heavy=False) for length in range(2_000, 6_000, 10)]
+
+
+def test_machine_code_is_that_of_users_where_it_is_the_subject(request: pytest.FixtureRequest) -> None:
+    here = Path(__file__).parents[1]
+    assert all(any(here.glob(f"{start}*")) for start in quick_code.THOROUGH)
+    try:
+        assert set(levels_of("tests/backends/test_native_math.py::test_accuracy", "c")) == {2}
+        assert config.settings["native_cache"] == "c"
+        levels = levels_of("tests/corpus/test_26_dead_names.py::test_random_programs", "c")
+        assert config.settings["native_cache"] == ("c" if seeds.everything() else str(Path("c", "quick")))
+        usual = levels.count(2) / len(levels)
+        assert usual == 1.0 if seeds.everything() else 0.2 < usual < 0.3
+        assert machine.level_of(machine.HUGE, heavy=True) == 1  # unoptimised it would take too much of the stack
+    finally:
+        quick_code.choose(request.node.nodeid, os.environ["GRADTAPE_CACHE"])
 
 
 def hurried(text: str) -> list[int]:

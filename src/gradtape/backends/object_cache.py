@@ -23,8 +23,7 @@ from gradtape import config
 
 MAGIC = b"gradtape object 2\n"
 NEW, OLD = ".new", 3600  # how files are called before they are complete, and after how many seconds nobody completes them
-EVERY = 64  # how many files are written between two looks at the size
-_written = 0
+LOOKS = 64  # how often the size is looked at while as much as the limit is written, by all processes together
 
 
 @functools.cache
@@ -63,7 +62,6 @@ def load(key: str, kind: str = "o") -> bytes | None:
 
 def store(key: str, code: bytes, kind: str = "o") -> None:
     """Keep the object code of a module."""
-    global _written
     place = _path(key, kind)
     if place is None:
         return
@@ -80,9 +78,10 @@ def store(key: str, code: bytes, kind: str = "o") -> None:
             raise
     except OSError:
         return
-    _written += 1
-    if _written % EVERY == 1:
-        trim(place.parent.parent, config.native_cache_bytes())
+    limit = config.native_cache_bytes()
+    # A look takes a second in a full directory; keys are digests, as good as random numbers: no process has to begin with one.
+    if int(key[:15], 16) % limit < LOOKS * len(code):
+        trim(place.parent.parent, limit)
 
 
 def _digest(key: str, code: bytes) -> bytes:
