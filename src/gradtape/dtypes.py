@@ -67,6 +67,8 @@ class DType:
     def size(self) -> int:
         return self.dtype.itemsize
 
+    itemsize = size  # NumPy's name, which pandas asks for
+
     @property
     def min(self) -> Any:
         return np.iinfo(self.dtype).min if self.is_integer else _finfo(self).min

@@ -43,6 +43,25 @@ def test_old_consumers_get_a_copy() -> None:
         t.__dlpack__(copy=False)
 
 
+@pytest.mark.parametrize("kind", [gt.constant, gt.Variable], ids=["tensor", "variable"])
+def test_jax_asks_as_an_old_consumer_and_never_writes(kind: Any) -> None:
+    """JAX 0.10's `from_dlpack` names no version."""
+    t = kind(np.arange(3.0))
+    asking: dict[str, Any] = {"__name__": "jax._src.dlpack"}
+    exec("def capsule(array): return array.__dlpack__(stream=None)", asking)
+
+    class Asked:
+        __dlpack_device__ = t.__dlpack_device__
+
+        def __dlpack__(self, **_: Any) -> Any:
+            return asking["capsule"](t)
+
+    array = np.from_dlpack(Asked())
+    assert address(array) == address(t.numpy())
+    (t if kind is gt.constant else t.assign_add([1.0, 1.0, 1.0]))[0] = 5.0  # a new version: what was given away stays
+    assert array.tolist() == [0.0, 1.0, 2.0]
+
+
 @pytest.mark.parametrize("dtype", ["float32", "complex64", "int8", "bool"])
 def test_borrowed_memory(dtype: str) -> None:
     source = np.ones((2, 3)).astype(dtype)
@@ -196,6 +215,14 @@ def test_pandas_takes_tensors() -> None:
     assert frame["a"].tolist() == [1.0, 2.0]
     assert pandas.Series(gt.Variable([1.0])).tolist() == [1.0]
     assert gt.constant(frame["a"]).numpy().tolist() == [1.0, 2.0]
+    for kind in (gt.constant, gt.Variable):  # places of a table, too
+        frame.loc[0, "a"] = kind(5.0)
+        frame.iloc[1, 0] = kind(6.0)
+        frame.loc[frame.a > 5.5, "b"] = kind([8])
+        assert frame.to_numpy().tolist() == [[5.0, 3.0], [6.0, 8.0]]
+        frame.loc[:, "a"] = kind([1.0, 2.0])
+        frame.at[1, "b"] = kind(4)
+        assert frame.to_numpy().tolist() == [[1.0, 3.0], [2.0, 4.0]]
 
 
 def test_matplotlib_takes_tensors() -> None:
@@ -206,7 +233,16 @@ def test_matplotlib_takes_tensors() -> None:
     (line,) = pyplot.plot(gt.constant([0.0, 1.0]), gt.Variable([2.0, 3.0]))
     assert line.get_ydata().tolist() == [2.0, 3.0]
     pyplot.imshow(gt.ones((2, 2)))
+    assert [bar.get_height() for bar in pyplot.bar(gt.range(2), gt.constant([2.0, 3.0]))] == [2.0, 3.0]
     pyplot.close("all")
+
+
+def test_none_and_texts_are_broadcast_as_numpy_does() -> None:
+    """What matplotlib does with the bars of a chart."""
+    height, width, none, hatch, hatches = np.broadcast_arrays(gt.constant([1.0, 2.0]), 0.8, None, "/", ["x", "o"])
+    assert height.numpy().tolist() == [1.0, 2.0]
+    assert width.numpy().tolist() == [np.float32(0.8)] * 2
+    assert [part.tolist() for part in (none, hatch, hatches)] == [[None, None], ["/", "/"], ["x", "o"]]
 
 
 def test_operators_of_pandas_leave_tensors_to_us_and_the_rest_is_refused_where_a_tape_watches() -> None:

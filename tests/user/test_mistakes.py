@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import gradtape as gt
-from gradtape.surface import name_hints
+from gradtape.surface import name_hints, uncaught
 from tests.harness.process import PATIENCE
 from tests.user import mistakes
 
@@ -338,6 +338,18 @@ def test_one_traceback_that_ends_at_the_users_line(tmp_path, expression: str, la
     assert [(file.rpartition("/")[2], int(line)) for file, line in files] == [("script.py", 6), ("script.py", 5)], text
     assert text.count("Traceback") == 1
     assert last in text.splitlines()[-1]
+
+
+def test_a_class_of_the_user_gets_no_hint_of_a_class_of_ours_with_its_name() -> None:
+    class Dataset:
+        def batch(self, size: int) -> None: ...
+
+    Dataset.batch.__qualname__ = "Dataset.batch"
+    for space in ({"Dataset": Dataset}, {"Dataset": type("Dataset", (), {})}):
+        with pytest.raises(TypeError) as caught:
+            exec("make().batch(batch=2)", {**space, "make": Dataset})
+        uncaught.shown(caught.value, caught.value.__traceback__)
+        assert not hasattr(caught.value, "__notes__")
 
 
 def test_a_function_of_the_user_below_an_operation_stays_in_the_traceback() -> None:

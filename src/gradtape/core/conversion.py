@@ -223,7 +223,7 @@ def _array_of(value: object) -> tuple[ndarray[Any, Any], np.dtype[Any]]:
     try:
         array = np.array(value)
     except ValueError as error:
-        raise ValueError(f"cannot convert a ragged sequence to a tensor: {error}") from None
+        raise ValueError(f"cannot convert a ragged sequence to a tensor, pad its rows to one length: {error}") from None
     kind = array.dtype.kind
     if kind == "f" and own:
         return array, np.dtype(np.float32)

@@ -237,8 +237,8 @@ def apply_wrapped(op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any
 
 
 def explained(op: Op, datas: Any, attrs: Mapping[str, Any], error: Exception) -> Exception:
-    """The error of an impl, with the op's name, the shapes and dtypes; errors of our own pass unchanged."""
-    if isinstance(error, OpError):
+    """The error of an impl, with the op's name, the shapes and dtypes; errors of our own that have the first pass unchanged."""
+    if isinstance(error, OpError) and not str(error).startswith("shapes "):  # broadcasting does not know for whom
         return error
     if any(getattr(d, "dtype", None) is not None and d.dtype.kind in "SO" for d in datas):
         return TypeError(f"{op.name}: strings are opaque data, not numbers")

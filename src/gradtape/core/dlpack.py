@@ -2,7 +2,7 @@
 
 NumPy makes and reads the capsules; it has no name for bfloat16, so such memory travels as 16-bit integers whose type is written
 over in the capsule. What is exported is read-only: consumers that know DLPack 1.0, which can say so, get the
-memory, others a copy.
+memory, and so does JAX, which never writes; others get a copy.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from gradtape.core.bfloat16 import BFLOAT16
+from gradtape.core.record import user_frame
 from gradtape.dtypes import bfloat16
 
 # DLDataType.code stands behind data (8), device (8) and ndim (4); a versioned capsule has 32 bytes before its DLTensor
@@ -30,13 +31,14 @@ def exported(data: Any, *, max_version: tuple[int, int] | None = None, copy: boo
     array = np.asarray(data)
     # Before 1.0 a capsule could not be read-only: whoever speaks that would write into a recorded value.
     knows_read_only = max_version is not None and max_version[0] >= 1
-    if copy or not knows_read_only:
+    by_jax = array.flags.writeable and str(user_frame(1).f_globals.get("__name__")).startswith("jax.")
+    if copy or not (knows_read_only or by_jax):
         if copy is False:
             raise BufferError("a tensor's memory is read-only, which DLPack before 1.0 cannot say: ask with copy=None")
         array = np.array(array, order="C")
     else:
         array = array.view()
-        array.flags.writeable = False
+        array.flags.writeable = not knows_read_only
     plain = array.view(np.uint16) if array.dtype.kind == BFLOAT16 else array
     capsule = plain.__dlpack__(max_version=max_version, **options)
     if plain is not array:

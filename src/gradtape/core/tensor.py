@@ -32,9 +32,10 @@ class Operators(ArrayMethods, Hinting):
 
     __slots__ = ()
     __pandas_priority__ = 5000  # above a DataFrame's 4000: `series * t` is left to the tensor, which is recorded
+    _hasna = False  # pandas asks it of arrays whose dtype is not NumPy's: `frame.loc[i, "a"] = t`
     _ELSEWHERE: ClassVar[dict[str, str]] = {name: f"use {cure}" for name, cure in {
         "view": "gt.reshape(t, shape)", "flat": "t.reshape(-1), or np.put(t, places, values)", "resize": "gt.reshape(t, shape)",
-        "set_shape": "t = gt.ensure_shape(t, shape)",
+        "set_shape": "t = gt.ensure_shape(t, shape)", "append": "gt.concat([t, [v]], 0), or a Python list and gt.stack",
         "detach": "gt.stop_gradient(t)", "grad": "tape.gradient(target, t) of a gt.GradientTape",
         "backward": "tape.gradient(t, sources) of a gt.GradientTape", "assign": "a gt.Variable, or t[...] = v",
         **dict.fromkeys(("requires_grad", "requires_grad_"), "tape.watch(t), or a gt.Variable"), "dim": "t.ndim",

@@ -105,9 +105,11 @@ def broadcast_to(array: TensorLike, shape: Shape) -> Any:
 
 
 def broadcast_arrays(*args: Any) -> Any:
-    tensors = [convert(a) for a in args]
-    shape = broadcast_shapes(*(t.shape for t in tensors))
-    return tuple(arrays.broadcast_to(t, shape) for t in tensors)
+    # None and texts stay what they are to NumPy: the bars of a chart come with their hatches
+    firsts = [a[0] if isinstance(a, (list, tuple)) and a else a for a in args]
+    parts = [np.asarray(a) if b is None or isinstance(b, str) else convert(a) for a, b in zip(args, firsts, strict=True)]
+    shape = broadcast_shapes(*(t.shape for t in parts))
+    return tuple((np if isinstance(t, np.ndarray) else arrays).broadcast_to(t, shape) for t in parts)
 
 
 # -- joining and cutting ---------------------------------------------------------------------------------------------

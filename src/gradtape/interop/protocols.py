@@ -45,13 +45,6 @@ def _functions() -> dict[Any, Any]:
     return {**FUNCTIONS, **SHAPES, **UPDATES, **LINALG, **QUANTILES, **SEARCHING, **STATISTICS, **CREATION}
 
 
-def _scipy_function(name: str) -> Any:
-    """The function of `gt.scipy.special` with the name of a ufunc of SciPy's, None if there is none."""
-    from gradtape.interop import scipy_special
-
-    return vars(scipy_special).get(name)
-
-
 def scipy_rule(function: Any, first: Any) -> Callable[..., Any] | None:
     """What a function of SciPy that is written in Python is on tensors; of a method, `first` is its object, which is taken off.
     None if nothing is known."""
@@ -124,8 +117,11 @@ def array_ufunc(self: Tensor | Readable, ufunc: np.ufunc, method: str, *inputs: 
         rule, label = _functions()[np.clip], "np.clip"
     # A ufunc of another library that has the name of one of SciPy's is taken for it: SciPy is not imported to ask.
     if rule is None and np.__dict__.get(ufunc.__name__) is not ufunc:
-        label = f"scipy.special.{ufunc.__name__}"
-        rule = _scipy_function(ufunc.__name__)
+        from gradtape.interop import scipy_special
+
+        rule, label = vars(scipy_special).get(ufunc.__name__), ufunc.__name__
+        if getattr(sys.modules.get("scipy.special"), label, None) is ufunc:
+            label = f"scipy.special.{label}"
     dtype = _numpys(options.pop("dtype", None))
     if method == "reduce" and ufunc in REDUCERS:
         axis, keepdims = options.pop("axis", 0), options.pop("keepdims", False)
@@ -170,7 +166,7 @@ def array_function(
     for name, value in kwargs.items():
         if name == "out":
             continue
-        if name in parameters.parameters or _takes_anything(parameters):
+        if name in parameters.parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.parameters.values()):
             options[name] = _numpys(value)
         elif not _harmless(name, value):
             raise _no_rule(label, f" with {name}={value!r}")
@@ -199,10 +195,6 @@ def _own(result: Any, args: tuple[Any, ...]) -> Any:
 @functools.cache
 def _parameters(rule: Callable[..., Any]) -> inspect.Signature:
     return inspect.signature(rule)
-
-
-def _takes_anything(signature: inspect.Signature) -> bool:
-    return any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
 
 
 def attach(cls: Any) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from gradtape.core import batching, inference
+from gradtape.core.arguments import integral
 from gradtape.core.dispatch import apply, convert, created, promote, snapshot, twin
 from gradtape.core.float_events import listen
 from gradtape.core.hooks import HOOKS
@@ -351,7 +352,7 @@ def one_hot(
     on = 1 if on_value is None else on_value
     off = 0 if off_value is None else off_value
     depth = count_of(depth, "one_hot", "depth")
-    hot = apply(ONE_HOT, convert(indices), depth=depth, axis=-1 if axis is None else int(axis))
+    hot = apply(ONE_HOT, integral(indices, "indices", "one_hot"), depth=depth, axis=-1 if axis is None else int(axis))
     on, off = (convert(v, hint=target) for v in (on, off))
     if dtype is not None or on_value is None or off_value is None:
         on, off = _cast(on, target), _cast(off, target)

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from gradtape.core.arguments import whole
 from gradtape.core.dispatch import apply
 from gradtape.core.hooks import HOOKS
 from gradtape.core.record import TRACING, current_scope
@@ -112,7 +113,7 @@ class RandomState:
 
     def key(self, op_seed: int | None = None) -> Any:
         """A key nobody got before from the stream of this op seed."""
-        return next_key(_Stream(self, op_seed))
+        return next_key(_Stream(self, None if op_seed is None else whole(op_seed, "seed", "random")))
 
     def take(self, op_seed: int | None, count: int) -> tuple[int, int]:
         """So many counters of a stream: (its word, the first of them)."""

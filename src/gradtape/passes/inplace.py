@@ -12,7 +12,7 @@ from typing import Any
 from gradtape.core.opdef import Op
 from gradtape.ir.types import ListSpec, TensorSpec
 from gradtape.ops.list_values import TensorList
-from gradtape.ops.registry import OPS, op_by_name
+from gradtape.ops.registry import OPS
 from gradtape.ops.staged import COPY
 
 
@@ -47,10 +47,3 @@ COPY_OF: dict[type, Op] = {
     TensorSpec: COPY,
     ListSpec: Op("list_copy", "nondiff", ("l",), _copy_list_impl, lambda values: values, reason="only made by bufferize"),
 }
-
-_NAMED = {op.name: op for op in (*_PURE, *COPY_OF.values())}
-
-
-def op_named(name: str) -> Op:
-    """The op of this name in any program, twins included: what the parser is to be given for the text of a prepared one."""
-    return _NAMED[name] if name in _NAMED else op_by_name(name)

@@ -39,7 +39,7 @@ ELSEWHERE = {
     **{f"{name}Optimizer": f"gt.optimizers.{name}" for name in ("Adam", "Adagrad", "Adadelta", "RMSprop", "Ftrl")},
     "GradientDescentOptimizer": "gt.optimizers.SGD", "MomentumOptimizer": "gt.optimizers.SGD(rate, momentum=...)",
     **dict.fromkeys(("PRNGKey", "key"), "gt.random.Generator.from_seed(n), or a seed [n, m] for gt.random.stateless_normal"),
-    "fori_loop": "a Python loop in a gt.function, or gt.while_loop",
+    "fori_loop": "a Python loop in a gt.function, or gt.while_loop", "get": "the class itself, or getattr(module, name)",
     # TensorFlow's own, so that a program that asks for one is told what to do instead
     **dict.fromkeys(
         ["Session", "placeholder", "global_variables_initializer", "get_variable", "compat", "Graph", "Operation",

@@ -18,13 +18,22 @@ from gradtape.core.record import INTERNAL
 _FOREIGN = """
 dim axes axis: axis axes perm; keepdim keep_dims: keepdims; p: ord rate; steps: num; reps repeats: multiples; size: shape
 min a_min low: clip_value_min minval; max a_max high: clip_value_max maxval; loc: mean; scale std: stddev; eps: epsilon
-descending: direction; requires_grad: trainable; num_classes: depth; retain_graph create_graph: persistent; stride: strides
+jit: jit_compile; requires_grad: trainable; num_classes: depth; stride: strides; decay: weight_decay
 transpose_x: transpose_a; transpose_y: transpose_b; kernel_size: ksize; weight: filters weights; lr: learning_rate
-betas: beta_1; decay: weight_decay
 """
 INSTEAD = {
     "requires_grad": "make it a gt.Variable, or call tape.watch with it", "device": "everything is on the CPU",
+    "descending": "use direction='DESCENDING'", "retain_graph": "make the tape with gt.GradientTape(persistent=True)",
+    "betas": "use beta_1= and beta_2=", "create_graph": "leave it out: tapes around this one record its gradients",
+    **dict.fromkeys(("out", "inplace"), "operations give new tensors, t[...] = result writes into one"),
     **dict.fromkeys(("static_argnums", "static_argnames"), "Python numbers, strings and functions are static, tensors are not"),
+}  # fmt: skip
+# what Python says by itself of things of gradtape
+_PYTHONS = {
+    "Tensor() takes no arguments": "gt.constant(value) makes a tensor, gt.Variable(value) one that changes",
+    "'GradientTape' object is not callable": "tape.gradient(target, sources) asks it",
+    "'Dataset' object is not an iterator": "next(iter(dataset)) is its first element",
+    "'Dataset' object is not subscriptable": "next(iter(dataset)) is its first element, dataset.skip(n).take(1) has another",
 }  # fmt: skip
 _ROWS = [row.split(":") for row in re.split("[;\n]", _FOREIGN.strip())]
 KEYWORDS = {name: own.split() for names, own in _ROWS for name in names.split()}
@@ -33,27 +42,30 @@ _CALLS = re.compile(r"([A-Za-z_][\w.]*)\s*\(")
 
 
 def keyword_hint(text: str, entry: TracebackType) -> str | None:
-    """What to say of a keyword that a function of gradtape does not have, from Python's words and the line that calls it."""
+    """What to say of a keyword that a function of gradtape does not have, or of another mistake in Python's own words."""
     import difflib
     import inspect
 
     if (match := _UNEXPECTED.match(text)) is None:
-        return None
+        return _PYTHONS.get(text)
     called, keyword = match.groups()
     code = entry.tb_frame.f_code
-    names = code.co_names
     # where there is no source (`python -c`), names that stand side by side in the code
-    nearby = [".".join(names[i:end]) for i in range(len(names)) for end in range(i + 1, i + 4)]
-    for chain in _CALLS.findall(linecache.getline(code.co_filename, entry.tb_lineno)) or nearby:
-        thing = _resolved(chain, entry.tb_frame)
+    nearby = [".".join(code.co_names[i:end]) for i in range(len(code.co_names)) for end in range(i + 1, i + 4)]
+    chains = _CALLS.findall(linecache.getline(code.co_filename, entry.tb_lineno)) or nearby
+    # a method of what another call gave: by its class, unless the user has one of that name
+    owner, _, method = called.rpartition(".")
+    classes = [vars(module).get(owner) for name, module in sys.modules.copy().items() if name.startswith("gradtape.")]
+    methods = [(method, getattr(c, method, None)) for c in classes if entry.tb_frame.f_globals.get(owner, c) is c]
+    for chain, thing in [*((chain, _resolved(chain, entry.tb_frame)) for chain in chains), *methods]:
         function: Any = getattr(thing, "__init__", None) if isinstance(thing, type) else thing
         if getattr(function, "__qualname__", None) != called or not str(thing.__module__).startswith("gradtape"):
             continue  # another's function, by the same name perhaps
         known = [p for p in inspect.signature(function).parameters if p not in ("self", "args", "kwargs")]
-        near = [p for p in KEYWORDS.get(keyword, ()) if p in known] or difflib.get_close_matches(keyword, known, 1)
+        near = [p for p in KEYWORDS.get(keyword, ()) if p in known]
         if keyword in INSTEAD and not near:
             return f"{chain} has no argument `{keyword}`; {INSTEAD[keyword]}"
-        near = near or known[: keyword in ("input", "x", "a", "tensor")]
+        near = near or difflib.get_close_matches(keyword, known, 1) or known[: keyword in ("input", "x", "a", "tensor")]
         return f"{chain} has no argument `{keyword}`; " + (f"use {near[0]}=" if near else f"it has {', '.join(known)}")
     return None
 

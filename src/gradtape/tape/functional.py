@@ -16,7 +16,7 @@ import numpy as np
 
 from gradtape import tree
 from gradtape.ad.batch import batched, next_level, unbatched
-from gradtape.core.arguments import function_of
+from gradtape.core.arguments import function_of, numeric
 from gradtape.core.dispatch import convert
 from gradtape.core.record import RecordingScope, Unwatched, current_scope, location, scope_of
 from gradtape.core.tensor import Readable, Tensor
@@ -111,7 +111,7 @@ _NUMERIC_EXITS = {".numpy()", ".item()", ".tolist()", "np.asarray", "float()", "
 
 def _result(value: TensorLike, function: str, recorder: GradientTape | ForwardAccumulator) -> Tensor:
     """What a function returned, as a tensor; refused if it is a number that was computed from the argument outside the tape."""
-    tensor = convert(value)
+    tensor = numeric(value, "what the function returns", function)
     # A constant is a fine result. A number is suspicious if values of the argument left the tape on their way to it.
     if tensor._node is not None or isinstance(value, (Tensor, Readable)):
         return tensor

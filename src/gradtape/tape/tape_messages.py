@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from gradtape import config, tree
-from gradtape.core.dispatch import convert
+from gradtape.core.arguments import numeric
 from gradtape.core.observers import TOOLS
 from gradtape.core.record import TRACING, Record, user_frame, warn_at
 from gradtape.core.tensor import Readable, Tensor
@@ -59,9 +59,9 @@ def check_target(target: object, sources: Sequence[Source] = ()) -> Tensor:
     if isinstance(target, IndexedSlices):
         return target.to_dense()
     if isinstance(target, (Tensor, Readable)):
-        tensor = convert(target)
+        tensor = numeric(target, "the target", "gradient")
         if not tensor.dtype.is_differentiable and all(s.dtype.is_differentiable for s in sources):
-            warn_not_differentiable("gradient: the target", tensor)
+            warn_not_differentiable("gradient: the target", tensor, "use gt.nn.softmax for gt.argmax, gt.sigmoid for x > y")
         return tensor
     if target is None:
         raise TypeError("gradient: the target is None; did an earlier gradient return None?")
@@ -112,10 +112,10 @@ def check_source(given: object, told: Sequence[weakref.ref[Source]] = ()) -> Sou
     )
 
 
-def warn_not_differentiable(what: str, value: Source) -> None:
+def warn_not_differentiable(what: str, value: Source, cure: str = "use gt.cast(x, gt.float32) before the tape") -> None:
     """For integers and booleans, with the cure."""
     label = f" '{value.name}'" if isinstance(value, Variable) else ""
-    warn(f"{what}{label} has dtype {value.dtype.name}, which carries no gradient; use gt.cast(x, gt.float32) before the tape")
+    warn(f"{what}{label} has dtype {value.dtype.name}, which carries no gradient; {cure}")
 
 
 def warn_assignment(variable: Variable, node: Record) -> None:

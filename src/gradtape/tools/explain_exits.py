@@ -42,7 +42,7 @@ def exit_cut(
         if leaving.how == "bool()" and _only_branches(leaving):
             chosen = chosen or leaving
             continue
-        if not _LOOKING.match(_source_line(leaving)):
+        if not _LOOKING.match(linecache.getline(*location(leaving.code, leaving.lasti))):
             cause = "left_to_numpy" if leaving.how in _ARRAYS else "converted_to_python_number"
             return Cut(cause, "", Location(*location(leaving.code, leaving.lasti)), {"how": leaving.how})
     if chosen is None:
@@ -91,7 +91,3 @@ def _only_branches(leaving: Exit) -> bool:
     """Whether Python asked for the truth of a value to choose a branch, rather than the user for a number."""
     instructions = [i.opname for i in dis.get_instructions(leaving.code) if i.offset == leaving.lasti]
     return bool(instructions) and not instructions[0].startswith(("CALL", "PRECALL"))
-
-
-def _source_line(leaving: Exit) -> str:
-    return linecache.getline(*location(leaving.code, leaving.lasti))

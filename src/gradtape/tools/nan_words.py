@@ -201,7 +201,7 @@ def _message(finding: Finding, report: NanReport) -> str:
     rows += [("called", call) for call in reversed(report.calls)]
     rows.append(("where", _where(report)))
     if report.inputs:
-        rows.append(("values", _values_text(report)))
+        rows.append(("values", _listed(report.inputs, report.value if report.cause == "operation" else None)))
     if why:
         rows.append(("why", why))
     if finding.derivative:
@@ -241,10 +241,6 @@ def _where(report: NanReport) -> str:
     total = int(np.prod(report.shape))
     first = ", ".join(str(list(place)) for place in report.indices[:3]) + (", ..." if report.count > 3 else "")
     return f"{report.count} of {total} elements of {what}, shape {report.shape}: {first}"
-
-
-def _values_text(report: NanReport) -> str:
-    return _listed(report.inputs, report.value if report.cause == "operation" else None)
 
 
 def _listed(inputs: dict[str, Any], result: object) -> str:

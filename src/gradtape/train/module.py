@@ -41,7 +41,7 @@ class Module(Hinting):
         **dict.fromkeys(("save", "save_weights", "state_dict"), "use gt.save(path, module), or gt.train.Checkpoint"),
         **dict.fromkeys(("load_weights", "load_state_dict"), "use gt.load(path), or gt.train.Checkpoint"),
         **dict.fromkeys(("train", "eval"), "give __call__ an argument `training`"), "to": "everything is on the CPU",
-        "fit": "write the loop with a gt.GradientTape, or use gt.keras.Model",
+        **dict.fromkeys(("fit", "compile", "summary"), "write the loop with a gt.GradientTape, or use gt.keras.Model"),
     }  # fmt: skip
     _module_name: str | None = None
     _module_scope: str | None = None

@@ -15,7 +15,6 @@ from gradtape.functions.autograph import build
 from gradtape.functions.autograph.names import info, is_generator, own
 from gradtape.functions.autograph.trees import copied
 
-Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 ITERATED, RESULT = "ag__iterated", "ag__result"
 
 

@@ -55,6 +55,7 @@ class Optimizer(Hinting):
         "step": "use apply_gradients(zip(tape.gradient(loss, variables), variables))",
         "zero_grad": "leave it out: gradients are values that tape.gradient gives, nothing is added up in variables",
         "param_groups": "use one optimizer for each group, or learning_rate",
+        "state_dict": "use gt.train.Checkpoint(optimizer=optimizer)",
     }
     slot_names: tuple[str, ...] = ()
     _exact: float | None
@@ -147,9 +148,8 @@ class Optimizer(Hinting):
         try:
             self._exact = float(number)
         except (TypeError, ValueError):
-            raise ValueError(
-                f"{type(self).__name__}: learning_rate must be a number, a schedule or a function, got {number!r}"
-            ) from None
+            wanted = "a number, a schedule or a function (variables are given to apply_gradients)"
+            raise ValueError(f"{type(self).__name__}: learning_rate must be {wanted}, got {number!r}") from None
         self._rate = Variable(np.float32(self._exact), trainable=False, name="learning_rate")
 
     def _current_rate(self) -> Any:
@@ -264,7 +264,7 @@ class Optimizer(Hinting):
             rate = self._current_rate()
             # Nobody records and nothing is traced: the rule runs on the arrays themselves and writes into the variables' own
             # buffers.
-            if SCOPE.get() is None and not _is_traced(rate) and all(is_plain(v) for _, v in pairs):
+            if SCOPE.get() is None and not (isinstance(rate, Tensor) and rate.wraps) and all(is_plain(v) for _, v in pairs):
                 self._step_on_arrays(pairs, rate if isinstance(rate, float) else float(rate))
             else:
                 self._step_on_tensors(pairs, rate)
@@ -384,7 +384,7 @@ class Optimizer(Hinting):
         if not isinstance(rate, float):
             rate = cast(convert(rate), float64)
         scaled = self.scaled(rate, step)
-        gradients = [from_parts(_dense(g), v) for g, v in pairs]
+        gradients = [from_parts(g.to_dense() if isinstance(g, IndexedSlices) else g, v) for g, v in pairs]
         if self._clipping:
             gradients = self._clipping.clipped(gradients, TENSORS)
         for g, (_, variable) in zip(gradients, pairs, strict=True):
@@ -411,14 +411,6 @@ def _wants_argument(function: Callable[..., Any]) -> bool:
     except (TypeError, ValueError):
         return False
     return any(p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters)
-
-
-def _is_traced(rate: object) -> bool:
-    return isinstance(rate, Tensor) and rate.wraps
-
-
-def _dense(gradient: Tensor | IndexedSlices) -> Any:
-    return gradient.to_dense() if isinstance(gradient, IndexedSlices) else gradient
 
 
 def _as(number: Rate, like: Tensor) -> Any:
