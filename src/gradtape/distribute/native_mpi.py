@@ -1,13 +1,12 @@
 """MPI's C functions and handles, for native code: their addresses in the library that mpi4py loaded, told to LLVM by name.
 
-MPICH's handles are integers, Open MPI's pointers; both lie in a table that native code reads. Invariant: the library answers
+MPICH's handles are integers, Open MPI's and those of MPI's standard ABI pointers; all lie in a table that native code reads. Invariant: the library answers
 through its own functions what mpi4py says of it, or native code does not call it.
 """
 
 from __future__ import annotations
 
 import ctypes
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gradtape.backends.llvm.runtime import machine
@@ -103,25 +102,13 @@ class NativeMpi:
 
 def native_mpi(world: MpiWorld) -> NativeMpi | None:
     """The library that mpi4py uses, if its functions can be called from native code."""
-    for path in _loaded():
-        try:
-            library = ctypes.CDLL(path)
-            size = ctypes.c_int(-1)
-            handle: Any = world.mpi._handleof(world.comm)
-            argument: Any = ctypes.c_int(handle) if world.mpi._sizeof(world.mpi.Comm) == 4 else ctypes.c_void_p(handle)
-            # Two MPI libraries may be loaded, and a handle of one means nothing to the other: asked for something whose answer
-            # is known.
-            if library.MPI_Comm_size(argument, ctypes.byref(size)) == 0 and size.value == world.size:
-                return NativeMpi(world, library)
-        except (OSError, AttributeError):
-            continue
-    return None
-
-
-def _loaded() -> list[str]:
-    """Files of MPI libraries in this process. One whose handles are of another kind must not be asked: the name says which."""
-    maps = Path("/proc/self/maps")
-    if not maps.exists():
-        return []
-    files = {line.split()[-1] for line in maps.read_text().splitlines() if "/" in line}
-    return sorted(file for file in files if Path(file).name.startswith("libmpi.so") or Path(file).name.startswith("libmpi-"))
+    try:
+        # Asked for a symbol, a module gives that of the library it was linked to: MPICH's or Open MPI's own, or MPI's standard
+        # ABI (`libmpi_abi`). Others may be loaded, too, to which a handle of this one means nothing.
+        library = ctypes.CDLL(world.mpi.__file__)
+        size, handle = ctypes.c_int(-1), world.mpi._handleof(world.comm)
+        argument: Any = ctypes.c_int(handle) if world.mpi._sizeof(world.mpi.Comm) == 4 else ctypes.c_void_p(handle)
+        known = library.MPI_Comm_size(argument, ctypes.byref(size)) == 0 and size.value == world.size
+        return NativeMpi(world, library) if known else None
+    except (OSError, AttributeError):
+        return None
