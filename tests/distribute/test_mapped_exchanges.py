@@ -79,6 +79,8 @@ def test_examples_that_take_different_courses_are_refused(way: str) -> None:
         return x
 
     mapped = gt.function(lambda rows, lengths: gt.vectorized_map(lambda pair: course(*pair), (rows, lengths)))
-    words = r"test_mapped_exchanges.py:\d+: the (branch|loop) of an operation between ranks \(all_sum\) differs between .* map_fn"
+    words = (
+        r"test_mapped_exchanges.py:\d+: the (branch|loop) of an operation between ranks \(all_sum\) differs between .* map_fn"
+    )
     with pytest.raises(gt.errors.InvalidArgumentError, match=words):
         mapped(gt.constant(np.arange(1.0, 7.0).reshape(2, 3)), gt.constant([1, 2]))
