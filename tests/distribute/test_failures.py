@@ -85,7 +85,8 @@ SOON = 3.0  # seconds, and as many more for a busy machine
 @pytest.mark.parametrize("place", PLACES)
 def test_ranks_that_part_are_told_within_seconds(place: str, way: str, request: pytest.FixtureRequest) -> None:
     """One rank does something else, in every place where ranks meet: all end soon, and it is said who, where."""
-    if (place, way) not in SAMPLE and request.config.getoption("programs") <= 200:
+    thorough = request.config.getoption("programs") > 200
+    if (place, way) not in SAMPLE and not thorough:
         pytest.skip("each starts a world of its own: a matter of `make test-all`")
     done = run(2, "-m", PARTING, place, way)
     ended, parted = time.time(), re.search(r"parts ([\d.]+)", done.stdout)
@@ -100,7 +101,8 @@ def test_ranks_that_part_are_told_within_seconds(place: str, way: str, request: 
     elif way == "dtype" and place in ("program", "loop"):
         pattern += f"|{killed}"  # MPI may end a process that gets data of another type in a sum
     assert re.search(pattern, done.stderr), done.stderr[-3000:]
-    assert parted is None or ended - float(parted[1]) < 2 * SOON, done.stderr[-3000:]
+    # (a stopwatch needs a machine of its own: `make test` waits as long as for any process)
+    assert not thorough or parted is None or ended - float(parted[1]) < 2 * SOON, done.stderr[-3000:]
     spoke = re.findall(r"\[rank (\d) of 2 failed", done.stderr)
     assert len(spoke) == len(set(spoke))  # each once
 
