@@ -14,7 +14,6 @@ REASONS: dict[str, str] = {
     "segment_count segment_extreme segment_slots sort unique where_true",
     "bits of another type": "bitcast",
     "an effect in Python": "print py_call",
-    "ranks that differ, which no inner loop has: mpi4py does it": "send_to recv_from sum_to_root stack_on_root rows_of_root",
     "passes have replaced it before": "sum_to updated gradient",
     "the reference backend runs such programs": "checkpointed",
 }

@@ -73,6 +73,40 @@ def test_all_ranks_end_with_a_message(name: str, request: pytest.FixtureRequest)
     assert len(spoke) == (1 if name in ONE_SPEAKS else 2), done.stderr[-3000:]
 
 
+PARTING = "tests.distribute.parting_programs"
+PLACES = ("eager", "program", "loop", "backward", "messages", "message_loop")
+WAYS = ("operation", "shape", "dtype", "skips", "returns", "raises", "caught", "exits", "leaves", "killed", "computes")
+SAMPLE = (("loop", "operation"), ("message_loop", "caught"), ("messages", "operation"))  # of `make test`
+SOON = 3.0  # seconds, and as many more for a busy machine
+
+
+@needs_ranks
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("place", PLACES)
+def test_ranks_that_part_are_told_within_seconds(place: str, way: str, request: pytest.FixtureRequest) -> None:
+    """One rank does something else, in every place where ranks meet: all end soon, and it is said who, where."""
+    thorough = request.config.getoption("programs") > 200
+    if (place, way) not in SAMPLE and not thorough:
+        pytest.skip("each starts a world of its own: a matter of `make test-all`")
+    done = run(2, "-m", PARTING, place, way)
+    ended, parted = time.time(), re.search(r"parts ([\d.]+)", done.stdout)
+    assert done.returncode != 0
+    line = r"parting_programs\.py:\d+"
+    killed = rf"\[rank \d of 2 was killed, and so all were ended; .*{line}"
+    pattern = rf"RankError: .*rank \d .* at .*{line}"
+    if way in ("raises", "computes"):
+        pattern = rf"\[rank 1 of 2 failed at .*{line}\][\s\S]*rank one gives up"
+    elif way in ("leaves", "killed"):
+        pattern = killed
+    elif way == "dtype" and place in ("program", "loop"):
+        pattern += f"|{killed}"  # MPI may end a process that gets data of another type in a sum
+    assert re.search(pattern, done.stderr), done.stderr[-3000:]
+    # (a stopwatch needs a machine of its own: `make test` waits as long as for any process)
+    assert not thorough or parted is None or ended - float(parted[1]) < 2 * SOON, done.stderr[-3000:]
+    spoke = re.findall(r"\[rank (\d) of 2 failed", done.stderr)
+    assert len(spoke) == len(set(spoke))  # each once
+
+
 @needs_ranks
 def test_an_error_of_all_ranks_may_be_caught() -> None:
     done = run(2, "-m", PROGRAMS, "all_catch")

@@ -22,6 +22,8 @@ from gradtape.errors import InvalidArgumentError, UnimplementedError
 from gradtape.ir.dims import symbols_in
 from gradtape.ir.graph import Block, Value
 from gradtape.ir.types import TensorSpec
+from gradtape.ir.walk import program
+from gradtape.ops.collective import COMMUNICATIONS
 from gradtape.ops.list_values import spread_spec
 from gradtape.ops.lists import LIST_COLLAPSE, LIST_SPREAD
 from gradtape.ops.staged import VOID
@@ -132,9 +134,17 @@ def _refuse(what: str) -> None:
     )
 
 
+def _refuse_exchanges(what: str, blocks: Mapping[str, Block]) -> None:
+    """An operation between ranks waits for all of them, also for those whose example takes another course."""
+    for operation in (operation for block in blocks.values() for operation in program(block)):
+        if operation.op in COMMUNICATIONS:
+            _refuse(f"{operation.loc}: {what} of an operation between ranks ({operation.op.name})")
+
+
 def _cond(batch: Batch, op: Op, regions: dict[str, Block], attrs: dict[str, Any], layout: Mapping[str, int]) -> Results:
     flags = batch.flags["inputs"]
     if batch.flags["pred"][0]:
+        _refuse_exchanges("the branch", regions)
         sides = {name: batch.region(block, flags, [True] * len(block.results)) for name, block in regions.items()}
         only = [_giver(*pair) for pair in zip(regions["then"].results, regions["orelse"].results, strict=True)]
         outs = masked_branch(batch.wide["pred"][0], sides, flags, batch.wide["inputs"], only)
@@ -196,6 +206,7 @@ def _loop(batch: Batch, op: Op, regions: dict[str, Block], attrs: dict[str, Any]
 
 def _masked(batch: Batch, regions: dict[str, Block]) -> Results:
     """A `while` that some examples leave before others."""
+    _refuse_exchanges("the loop", regions)
     state, consts = _all_spread(batch, "carried"), batch.flags["consts"]
     every = [*(True for _ in state), *consts]
     test = batch.region(regions["test"], every, [True])
@@ -206,6 +217,7 @@ def _masked(batch: Batch, regions: dict[str, Block]) -> Results:
 
 def _longer_for_some(batch: Batch, body: Block, attrs: dict[str, Any]) -> Results:
     """A `scan` whose length is one for each example."""
+    _refuse_exchanges("the loop", {"body": body})
     flags = {"consts": batch.flags["consts"], "xs": batch.flags["xs"]}
     groups = {"carried": _all_spread(batch, "carried"), "consts": batch.wide["consts"], "xs": batch.wide["xs"]}
     every = [False, *(True for _ in groups["carried"]), *flags["consts"], *flags["xs"]]

@@ -22,7 +22,7 @@ from gradtape.ad.sweep import SparseRows, Sweep, pull_part, stop
 from gradtape.core import dispatch
 from gradtape.core.hooks import HOOKS
 from gradtape.core.opdef import Op, Rule
-from gradtape.core.record import INTERNAL, LOCAL, REPLICATED, RULES, SCOPE, Record
+from gradtape.core.record import INTERNAL, RULES, SCOPE, Record, join_kinds
 from gradtape.core.recorded import PART, part_of
 from gradtape.core.save_plan import expression, parameters, save_plan, shape_of
 from gradtape.core.tensor import Tensor, box
@@ -111,8 +111,7 @@ def unseen(record: Record) -> Any:
     of all such inputs together."""
     if HOOKS.kind_of is None or record.when.__class__ is int:
         return None
-    kinds = {HOOKS.kind_of(past) for past in record.when[1]}  # type: ignore[index]
-    return LOCAL if LOCAL in kinds else REPLICATED
+    return join_kinds(map(HOOKS.kind_of, record.when[1]))  # type: ignore[index]
 
 
 def inputs_of(record: Record, values: tuple[Any, ...], first: int) -> tuple[Any, ...]:

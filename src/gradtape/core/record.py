@@ -200,6 +200,14 @@ class Past(Unwatched):
 
 
 LOCAL, REPLICATED = RankKind("local"), RankKind("replicated")
+
+
+def join_kinds(kinds: Iterable[RankKind | None]) -> RankKind | None:
+    """Of what is computed from values of these kinds (None: from numbers)."""
+    kinds = set(kinds)
+    return LOCAL if LOCAL in kinds else REPLICATED if REPLICATED in kinds else None
+
+
 _MANY = 64  # blends after which one is written down anew ...
 _FEW = 32  # ... with so many parts: a sum over thousands of losses must not remember them all
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gradtape.core.hooks import HOOKS
 from gradtape.distribute.rank_errors import ALIKE, ProgramStatement, RankError, Statement
 from gradtape.distribute.watching import Post
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from gradtape.distribute.mpi_world import MpiWorld
 
 _LEFT = 1 << 48  # added to the digest of what comes after an error
-_WORDS = 512  # bytes of what a rank says it called
+HEADER = 512  # bytes of what a rank says it called
 
 
 class Agreement:
@@ -27,9 +28,10 @@ class Agreement:
 
     def __init__(self, world: MpiWorld) -> None:
         self._world = world
-        self._comm = world.mpi.COMM_WORLD.Dup()
+        self.comm = world.mpi.COMM_WORLD.Dup()
         self.count = 0  # operations that all ranks call, so far
         self.broken = ""  # how this rank left a compiled program in the middle; the others must have left it, too
+        self.left_unheard = False  # whether others may be inside of MPI then, since no rank had said that it may leave
         self._headers: list[Any] = []  # of messages that were sent
 
     def posted(self, statement: Statement | ProgramStatement) -> Any:
@@ -41,7 +43,7 @@ class Agreement:
         # the maximum of a number and of its opposite are its largest and its least value: equal exactly if all ranks have the
         # same
         own, both = np.array((digest, -digest, statement.can_fail), np.int64), np.empty(3, np.int64)
-        return self._comm.Iallreduce(own, both, self._world.mpi.MAX), own, both
+        return self.comm.Iallreduce(own, both, self._world.mpi.MAX), own, both
 
     def settled(self, statement: Statement | ProgramStatement, posted: Any) -> bool:
         """Wait for the answer, and fail if the ranks do not agree. Whether any of them may leave the program in the middle."""
@@ -51,24 +53,21 @@ class Agreement:
         together = statement.alike
         self._world.finish(request, lambda: post_of(statement, self.count, "together" if together else "message"))
         if not together:
-            digest, words = bytes(both).rstrip(b"\0").decode(errors="replace").split("\n")
-            if int(digest) != statement.digest:
-                raise RankError(
-                    f"rank {self._world.rank} calls {statement}, but rank {statement.source} calls {words}"  # type: ignore[union-attr]
-                )
-        elif both[0] != own[0] or both[1] != own[1]:
+            if both[:8].view(np.uint64)[0] != statement.digest:
+                refuse_header(both, str(statement), statement.source)  # type: ignore[union-attr]
+            return False
+        if both[0] != own[0] or both[1] != own[1]:
             self._raise(statement)
-        self.broken = ""  # all have come here
-        return together and bool(both[2])
+        self.broken, self.left_unheard = "", False  # all have come here
+        return bool(both[2])
 
     def _raise(self, statement: Statement | ProgramStatement) -> None:
         """All ranks have heard that they do not agree: say what each of them calls."""
-        texts = np.zeros((self._world.size, _WORDS), np.uint8)
-        own = _padded(f"{statement}{f' ({self.broken})' if self.broken else ''}")
-        request = self._comm.Iallgather(own, texts)
+        texts = np.zeros((self._world.size, HEADER), np.uint8)
+        own = header_of(0, f"{statement}{f' ({self.broken})' if self.broken else ''}")
+        request = self.comm.Iallgather(own, texts)
         self._world.finish(request, lambda: post_of(statement, self.count, "together"))
-        said = [bytes(text).rstrip(b"\0").decode(errors="replace") for text in texts]
-        calls = "; ".join(f"rank {rank} calls {words}" for rank, words in enumerate(said))
+        calls = "; ".join(f"rank {rank} calls {_words_of(text)}" for rank, text in enumerate(texts))
         raise RankError(f"the ranks do not call the same operation: {calls}. {ALIKE}: none behind `if rank() == 0`")
 
     def _posted_message(self, statement: Statement) -> Any:
@@ -76,28 +75,38 @@ class Agreement:
         # (the memory of a header must stay until MPI has sent it)
         self._headers = [pair for pair in self._headers if not pair[0].Test()]
         if statement.dest >= 0:
-            header = _padded(f"{statement.digest}\n{statement}")
-            self._headers.append((self._comm.Isend(header, statement.dest, statement.tag), header))
+            header = header_of(statement.digest, str(statement))
+            self._headers.append((self.comm.Isend(header, statement.dest, statement.tag), header))
         if statement.source < 0:
             return None, None, None
-        both = np.zeros(_WORDS, np.uint8)
-        return self._comm.Irecv(both, statement.source, statement.tag), None, both
+        both = np.zeros(HEADER, np.uint8)
+        return self.comm.Irecv(both, statement.source, statement.tag), None, both
 
     def unheard(self) -> str:
         """What others sent here and nobody received; empty where there is nothing."""
         mpi, status, said = self._world.mpi, self._world.mpi.Status(), []
-        while self._comm.Iprobe(mpi.ANY_SOURCE, mpi.ANY_TAG, status):
-            header = np.zeros(_WORDS, np.uint8)
-            self._comm.Recv(header, status.source, status.tag)
-            said.append(f"rank {status.source}'s {bytes(header).rstrip(bytes(1)).decode(errors='replace').split(chr(10))[-1]}")
+        while self.comm.Iprobe(mpi.ANY_SOURCE, mpi.ANY_TAG, status):
+            header = np.zeros(HEADER, np.uint8)
+            self.comm.Recv(header, status.source, status.tag)
+            said.append(f"rank {status.source}'s {_words_of(header)}")
         return "; ".join(said)
 
 
-def _padded(text: str) -> Any:
-    data = text.encode()
+def header_of(digest: int, words: str) -> Any:
+    """What goes ahead of a message: a digest of its dtype and shape, and what its sender calls."""
+    data, room = words.encode(), HEADER - 8
     # the line is at the end, and matters most
-    data = data if len(data) <= _WORDS else data[: _WORDS // 2] + data[-(_WORDS // 2) :]
-    return np.frombuffer(data.ljust(_WORDS, b"\0"), np.uint8).copy()
+    data = data if len(data) <= room else data[: room // 2] + data[-(room // 2) :]
+    return np.frombuffer(digest.to_bytes(8, "little") + data.ljust(room, b"\0"), np.uint8).copy()
+
+
+def _words_of(header: Any) -> str:
+    return bytes(header)[8:].rstrip(b"\0").decode(errors="replace")
+
+
+def refuse_header(header: Any, own: str, source: int) -> None:
+    """What was sent is something else than what is received."""
+    raise RankError(f"rank {HOOKS.world.rank} calls {own}, but rank {source} calls {_words_of(header)}")
 
 
 def post_of(statement: Statement | ProgramStatement, count: int, kind: str) -> Post:

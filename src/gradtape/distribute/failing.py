@@ -39,7 +39,8 @@ def watch_over(world: MpiWorld) -> None:
             before(kind, error, trace)
         if issubclass(kind, (Exception, KeyboardInterrupt)):
             frames = list(traceback.extract_tb(trace))
-            where = [frame for frame in frames if not frame.filename.startswith(_LIBRARY)] or frames  # the user's line
+            own = (_LIBRARY, "<gradtape")
+            where = [frame for frame in frames if not frame.filename.startswith(own)] or frames  # the user's line
             place = f" at {where[-1].filename}:{where[-1].lineno}" if where else ""
         label = f"[rank {world.rank} of {world.size} failed{place}]\n" if place else ""
         sys.stderr.write(f"{label}{shown.getvalue()}")

@@ -11,7 +11,7 @@ import functools
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from zlib import crc32
 
@@ -24,13 +24,12 @@ from gradtape.distribute.last_words import noting
 from gradtape.distribute.native_mpi import NativeMpi, native_mpi
 from gradtape.distribute.rank_errors import DOWNWARDS, UPWARDS, ProgramStatement, RankError, Statement
 from gradtape.distribute.traffic import LineTraffic, Traffic, by_line
-from gradtape.distribute.watching import Post, Watch
+from gradtape.distribute.watching import Post, Waiting, Watch
 from gradtape.ir.graph import Block
 from gradtape.ir.walk import program
 from gradtape.ops.collective import COMMUNICATIONS, POSTED, OneRank
 
 _SPINS = 200  # tests of a request before anything else is looked at
-_TRANSFER = {True: "transfer", False: "message"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,16 +91,17 @@ class MpiWorld(OneRank):
 
     def finish(self, request: Any, post: Callable[[], Post]) -> None:
         """Wait for a request; `post` says in what, if it takes long."""
-        spins, waiting = 0, None
         # Tested some times without a pause, as most operations end soon. On cores that ranks share, the one that is waited for
         # needs the core.
-        while not request.Test():
-            spins += 1
-            if spins < _SPINS and not self.crowded:
-                continue
-            if waiting is None:
-                waiting = self.watch.wait(self.agreement.broken)
-            waiting.pause(post)
+        for _ in range(1 if self.crowded else _SPINS):
+            if request.Test():
+                return
+        waiting = Waiting(self.watch)
+        try:
+            while not request.Test():
+                waiting.pause(post)
+        finally:
+            waiting.over()
 
     def agree(self, statement: ProgramStatement) -> bool:
         """Compare what compiled programs do; whether any rank may leave this one in the middle."""
@@ -113,10 +113,10 @@ class MpiWorld(OneRank):
         return can_fail
 
     @property
-    def position(self) -> tuple[int, int]:
+    def position(self) -> tuple[int, int, tuple[int, ...]]:
         """See `NativeMpi`; nothing is loaded to answer."""
         natively = self.__dict__.get("natively")
-        return (-1, 0) if natively is None else natively.position
+        return (-1, 0, ()) if natively is None else natively.position
 
     def meet(self, words: str) -> None:
         """Compare where the ranks are."""
@@ -126,6 +126,7 @@ class MpiWorld(OneRank):
         """A compiled program was left in the middle."""
         if any(operation.op in COMMUNICATIONS or operation.op in POSTED for operation in program(block)):
             self.agreement.broken = f"rank {self.rank} has left a compiled program in the middle, in which others wait: {error}"
+            self.agreement.left_unheard = self.natively is not None and self.natively.is_unheard(block)
 
     def _run(self, statement: Statement, post: Callable[[], tuple[Any, ...]]) -> None:
         begun = time.perf_counter()
@@ -137,8 +138,11 @@ class MpiWorld(OneRank):
             agreed = time.perf_counter()
             # its arrays belong to MPI until all requests are done: if one fails, they are kept
             self._abandoned = post
-            for request in post():
-                self.finish(request, lambda: post_of(statement, self.agreement.count, _TRANSFER[statement.alike]))
+            for i, request in enumerate(post()):
+                # who sent a message is there; who shall take one need not be
+                waits = not statement.alike and (i > 0 or statement.source < 0)
+                moving = functools.partial(post_of, statement, self.agreement.count, "transfer")
+                self.finish(request, (lambda: replace(moving(), kind="message", source=-1)) if waits else moving)  # noqa: B023
         except self.mpi.Exception as error:
             raise RankError(f"rank {self.rank}: {statement} failed: {error.Get_error_string()}") from None
         self._abandoned = None

@@ -1,27 +1,27 @@
 """MPI's C functions and handles, for native code: their addresses in the library that mpi4py loaded, told to LLVM by name.
 
-MPICH's handles are integers, Open MPI's pointers; both lie in a table that native code reads. Invariant: the library answers
-through its own functions what mpi4py says of it, or native code does not call it.
+MPICH's handles are integers, Open MPI's and those of MPI's standard ABI pointers; all lie in a table that native code reads.
+Invariant: the library answers through its own functions what mpi4py says of it, or native code does not call it.
 """
 
 from __future__ import annotations
 
 import ctypes
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gradtape.backends.llvm.runtime import machine
+from gradtape.distribute.agreement import HEADER, header_of, refuse_header
 from gradtape.distribute.program_exchanges import ProgramExchanges
-from gradtape.distribute.rank_errors import DOWNWARDS, UPWARDS, ProgramStatement
-from gradtape.distribute.watching import Post
-from gradtape.ir.graph import Block
+from gradtape.distribute.rank_errors import DIGEST, DOWNWARDS, UPWARDS, ProgramStatement, dtype_digest
+from gradtape.distribute.watching import Post, Waiting
+from gradtape.ir.graph import Block, Operation
 
 if TYPE_CHECKING:
     from gradtape.distribute.mpi_world import MpiWorld
 
 _FUNCTIONS = (
-    "MPI_Iallreduce", "MPI_Iallgather", "MPI_Ireduce_scatter_block", "MPI_Ialltoall", "MPI_Ibcast", "MPI_Irecv", "MPI_Isend",
-    "MPI_Testall", "MPI_Allreduce",
+    "MPI_Iallreduce", "MPI_Iallgather", "MPI_Ireduce_scatter_block", "MPI_Ialltoall", "MPI_Ibcast", "MPI_Ireduce",
+    "MPI_Igather", "MPI_Iscatter", "MPI_Irecv", "MPI_Isend", "MPI_Testall", "MPI_Allreduce",
 )  # fmt: skip
 _DTYPES = {
     "float32": "FLOAT", "float64": "DOUBLE", "int32": "INT32_T", "int64": "INT64_T", "complex64": "C_FLOAT_COMPLEX",
@@ -29,6 +29,7 @@ _DTYPES = {
 }  # fmt: skip
 
 
+KEPT = 256  # digests: a root may be as many operations ahead of those who wait for it
 _SHOWN = 200  # characters of what a program exchanges
 
 
@@ -41,9 +42,11 @@ class NativeMpi:
         self._test_all = library.MPI_Testall
         self.crowded = world.crowded
         self.tags = (UPWARDS, DOWNWARDS)
+        self.prime, self.kept, self.dtype_digest = DIGEST, KEPT, dtype_digest
         self.handle = "i32" if mpi._sizeof(mpi.Comm) == 4 else "ptr"
         handles = {
-            "comm": world.comm, "sum": mpi.SUM, "max": mpi.MAX, "min": mpi.MIN,
+            "comm": world.comm, "headers": world.agreement.comm, "byte": mpi.BYTE,
+            "sum": mpi.SUM, "max": mpi.MAX, "min": mpi.MIN,
             **{name: getattr(mpi, kind) for name, kind in _DTYPES.items()},
         }  # fmt: skip
         self.places = {name: i for i, name in enumerate(handles)}
@@ -52,9 +55,9 @@ class NativeMpi:
         self._texts: dict[int, str] = {}  # of programs, by their digests: said where ranks differ
         self._nobody = int(mpi.PROC_NULL)
         self.in_place = int(mpi.IN_PLACE)  # in the place of an operand: it is where the result will be
-        # operations of branches and loops: a digest of which, and how many; of this program, how many were begun, and whether a
-        # rank may leave it in the middle
-        self._done = (ctypes.c_int64 * 4)()
+        # of this program: whether a rank may leave it in the middle; how many operations between ranks were begun in it; what
+        # was done until each of the last ones, as digests
+        self._done = (ctypes.c_int64 * (2 + KEPT))()
         self._number = -1  # of the program, as ranks count what they call
         machine.symbol("gt_mpi_handles", ctypes.addressof(self._table))
         machine.symbol("gt_mpi_done", ctypes.addressof(self._done))
@@ -72,56 +75,86 @@ class NativeMpi:
         return exchanges
 
     @property
-    def position(self) -> tuple[int, int]:
-        """The program that runs, or ran last, and how many operations between ranks this one has begun in it."""
-        return self._number, self._done[2]
+    def position(self) -> tuple[int, int, tuple[int, ...]]:
+        """The program that runs, or ran last, how many operations between ranks this one has begun in it, and digests of what
+        it had done at each of the last ones."""
+        begun = self._done[1]
+        return self._number, begun, tuple([self._done[2 + i % KEPT] for i in range(max(begun - KEPT, 0) + 1, begun + 1)])
+
+    def is_unheard(self, block: Block) -> bool:
+        """Whether the others may be inside of MPI when this rank leaves the program that runs."""
+        return bool(ProgramExchanges(block).text) and not self._done[0]
 
     def begins(self, digest: int, line: str, can_fail: bool) -> None:
         """A program begins: all ranks must run one with the same operations between them."""
         text = self._texts.get(digest, "")
         shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]} …"
         words = f"a compiled program ({shown})" if shown else "a compiled program"
-        self._done[3] = self._world.agree(ProgramStatement(words, line, digest, can_fail))
-        self._done[2], self._number = 0, self._world.agreement.count
+        can_fail = self._world.agree(ProgramStatement(words, line, digest, can_fail))
+        self._done[0], self._done[1], self._done[2] = can_fail, 0, 0
+        self._number = self._world.agreement.count
 
     def ends(self, line: str) -> None:
         """A program ends whose values decided which operations ran: they must have been the same on all ranks."""
-        words = f"the end of a compiled program after {self._done[1]} operations between ranks in its loops and branches"
-        self._world.agree(ProgramStatement(words, line, self._done[0] & 0xFFFFFFFFFFFF))
+        begun = self._done[1]
+        digest = self._done[2 + begun % KEPT] & 0xFFFFFFFFFFFF
+        # (as many may have run on all, but not the same ones)
+        words = f"the end of a compiled program after {begun} operations between ranks (which ones, as a digest: {digest:x})"
+        self._world.agree(ProgramStatement(words, line, digest))
 
-    def wait(self, requests: int, count: int, words: str) -> None:
-        """Wait for requests that native code posted and tested in vain."""
-        flag, statuses = ctypes.c_int(0), (ctypes.c_uint64 * 32)()
-        waiting = None
-        while not flag.value:
-            if self._test_all(count, ctypes.c_void_p(requests), ctypes.byref(flag), statuses):
+    def words_of(self, operation: Operation) -> str:
+        """An operation of a program as others must know it."""
+        attrs, value = operation.attrs, operation.operands[0] if len(operation.operands) > 1 else operation.result
+        if "tag" not in attrs:
+            return f"{operation.op.name} at {operation.loc}"
+        name = "sendrecv" if "dest" in attrs and "source" in attrs else "send" if "dest" in attrs else "recv"
+        ways = "".join(f" {way} {attrs[end]}" for end, way in (("dest", "to"), ("source", "from")) if end in attrs)
+        sizes = ", ".join([str(size) if isinstance(size, int) else "?" for size in value.type.shape])
+        return f"{name}{ways} of {value.type.dtype.name}[{sizes}] at {operation.loc}"
+
+    def header(self, operation: Operation) -> bytes:
+        """What goes ahead of a message, the digest left out."""
+        return header_of(0, self.words_of(operation)).tobytes()
+
+    def refuse(self, header: int, operation: Operation) -> None:
+        """A message is something else than what is received: say what was sent."""
+        refuse_header((ctypes.c_uint8 * HEADER).from_address(header), self.words_of(operation), operation.attrs["source"])
+
+    def wait(self, requests: int, count: int, operation: Operation, headers: bool) -> None:
+        """Wait for requests that native code posted and tested in vain: of a message, the first is what comes, the last what
+        goes; `headers` of it, or its data."""
+        words, attrs, width = self.words_of(operation), operation.attrs, 4 if self.handle == "i32" else 8
+
+        def is_done(first: int, number: int) -> bool:
+            flag, statuses = ctypes.c_int(0), (ctypes.c_uint64 * 32)()
+            if self._test_all(number, ctypes.c_void_p(requests + first * width), ctypes.byref(flag), statuses):
                 raise RuntimeError(f"{words} failed")
-            if not flag.value:
-                waiting = waiting or self._world.watch.wait()
-                waiting.pause(lambda: Post(self._world.agreement.count, "program", words, place=self._done[0]))
+            return bool(flag.value)
+
+        def post() -> Post:
+            number = self._world.agreement.count
+            if "tag" not in attrs:
+                return Post(number, "program", words)
+            source, dest = (-1 if is_done(i, 1) else attrs.get(end, -1) for i, end in enumerate(("source", "dest")))
+            return Post(number, "transfer" if source >= 0 and not headers else "message", words, dest, source)
+
+        waiting = Waiting(self._world.watch)
+        try:
+            while not is_done(0, count):
+                waiting.pause(post)
+        finally:
+            waiting.over()
 
 
 def native_mpi(world: MpiWorld) -> NativeMpi | None:
     """The library that mpi4py uses, if its functions can be called from native code."""
-    for path in _loaded():
-        try:
-            library = ctypes.CDLL(path)
-            size = ctypes.c_int(-1)
-            handle: Any = world.mpi._handleof(world.comm)
-            argument: Any = ctypes.c_int(handle) if world.mpi._sizeof(world.mpi.Comm) == 4 else ctypes.c_void_p(handle)
-            # Two MPI libraries may be loaded, and a handle of one means nothing to the other: asked for something whose answer
-            # is known.
-            if library.MPI_Comm_size(argument, ctypes.byref(size)) == 0 and size.value == world.size:
-                return NativeMpi(world, library)
-        except (OSError, AttributeError):
-            continue
-    return None
-
-
-def _loaded() -> list[str]:
-    """Files of MPI libraries in this process. One whose handles are of another kind must not be asked: the name says which."""
-    maps = Path("/proc/self/maps")
-    if not maps.exists():
-        return []
-    files = {line.split()[-1] for line in maps.read_text().splitlines() if "/" in line}
-    return sorted(file for file in files if Path(file).name.startswith("libmpi.so") or Path(file).name.startswith("libmpi-"))
+    try:
+        # Asked for a symbol, a module gives that of the library it was linked to: MPICH's or Open MPI's own, or MPI's standard
+        # ABI (`libmpi_abi`). Others may be loaded, too, to which a handle of this one means nothing.
+        library = ctypes.CDLL(world.mpi.__file__)
+        size, handle = ctypes.c_int(-1), world.mpi._handleof(world.comm)
+        argument: Any = ctypes.c_int(handle) if world.mpi._sizeof(world.mpi.Comm) == 4 else ctypes.c_void_p(handle)
+        known = library.MPI_Comm_size(argument, ctypes.byref(size)) == 0 and size.value == world.size
+        return NativeMpi(world, library) if known else None
+    except (OSError, AttributeError):
+        return None

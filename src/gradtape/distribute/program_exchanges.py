@@ -20,7 +20,8 @@ class ProgramExchanges:
 
     def __init__(self, block: Block) -> None:
         self.first: Operation | None = None
-        self.uncertain: dict[Operation, int] = {}  # operations that run if values say so → a digest of each
+        self.digests: dict[Operation, int] = {}
+        self.uncertain: set[Operation] = set()  # operations that run if values say so
         self.text = self._read(block, False)
         # whether this rank may leave it in the middle, while others wait in it
         self.can_fail = any(_can_fail(operation) for operation in program(block))
@@ -43,8 +44,9 @@ class ProgramExchanges:
             sizes = [size if isinstance(size, int) else "?" for size in type.shape]
             attrs = "".join(f", {name} {value}" for name, value in sorted(operation.attrs.items()))
             text = f"{op.name} of {type.dtype.name}{sizes}{attrs}"
+            self.digests[operation] = crc32(text.encode())
             if uncertain:
-                self.uncertain[operation] = crc32(text.encode())
+                self.uncertain.add(operation)
             return text
         callee = callee_of(operation)
         if callee is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Sequence
 from typing import Any
 from zlib import crc32
 
@@ -13,11 +15,22 @@ from gradtape.errors import OpError
 
 UPWARDS, DOWNWARDS = 32766, 32765  # tags of edges: above those of users, below what every MPI allows
 
+DIGEST = 1000003  # a prime: digests are polynomials of it
 ALIKE = "Every rank must call the same operations between all ranks in the same order"
 
 
 class RankError(OpError, RuntimeError):
     """An operation between ranks that cannot succeed: another rank failed, ended, or does something else."""
+
+
+def dtype_digest(dtype: np.dtype[Any]) -> int:
+    """A dtype as a number that is the same on all ranks."""
+    return crc32(dtype.str.encode())
+
+
+def message_digest(shape: Sequence[int], dtype: np.dtype[Any]) -> int:
+    """What is sent, as a number that native code can compute, too."""
+    return functools.reduce(lambda digest, size: (digest * DIGEST + size) & (1 << 64) - 1, shape, dtype_digest(dtype))
 
 
 class Statement:
@@ -33,7 +46,7 @@ class Statement:
         self.dtype = x.dtype
         self.bytes = x.nbytes
         self.dest, self.source, self.tag = message or (-1, -1, -1)
-        self.digest = crc32(f"{'' if message else name}{self.shape}{self.dtype.str}".encode())
+        self.digest = message_digest(self.shape, x.dtype) if message else crc32(f"{name}{self.shape}{x.dtype.str}".encode())
         self.frame = user_frame(2)
 
     @property
@@ -48,8 +61,9 @@ class Statement:
 
     @property
     def line(self) -> str:
-        """The user's line."""
-        return f"{self.frame.f_code.co_filename}:{self.frame.f_lineno}"
+        """The user's line; of a program that runs as Python source, that of its operation."""
+        place = self.frame.f_globals.get("__places__", {}).get(self.frame.f_lineno)
+        return f"{self.frame.f_code.co_filename}:{self.frame.f_lineno}" if place is None else str(place.operation.loc)
 
     @property
     def words(self) -> str:

@@ -11,13 +11,13 @@ used for inputs of the kinds that were asked for when it was traced (`Tracer.ran
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 from weakref import WeakSet
 
 from gradtape.ad.custom import CUSTOM as CUSTOM_RECORD
 from gradtape.core.dispatch import PART
-from gradtape.core.record import LOCAL, REPLICATED, Blend, Past, RankKind, Record, VariableKey
+from gradtape.core.record import LOCAL, REPLICATED, Blend, Past, RankKind, Record, VariableKey, join_kinds
 from gradtape.core.tensor import Tensor
 from gradtape.functions.compiled import FUNCTION
 from gradtape.ir.graph import Block, Operation, Value
@@ -52,12 +52,6 @@ def is_replicated(value: Tensor | Variable) -> bool:
 def kind_of(node: Record) -> RankKind:
     """What to remember of a version when nobody watches it any more."""
     return REPLICATED if _Reader().same(node) else LOCAL
-
-
-def join_kinds(kinds: Iterable[RankKind | None]) -> RankKind | None:
-    """Of what is computed from values of these kinds."""
-    kinds = set(kinds)
-    return LOCAL if LOCAL in kinds else REPLICATED if REPLICATED in kinds else None
 
 
 class _Reader:

@@ -349,8 +349,8 @@ def _post(op: Op, apart: bool) -> tuple[Op, Op]:
     why = "made of an operation that has one, when the program is complete"
     first = Op(f"{op.name}_posted", "nondiff", op.args, posted, infer, outputs=2 + apart, reason=why, effect=True)
     last = Op(
-        f"{op.name}_awaited", "nondiff", ("out", "*posted"), lambda out, *posted: out, lambda out, *posted: out,
-        memory=Memory.VIEW, reason=why,
+        f"{op.name}_awaited", "nondiff", ("out", "*posted"), lambda out, *posted, **attrs: out,
+        lambda out, *posted, **attrs: out, memory=Memory.VIEW, reason=why,
     )  # fmt: skip
     return first, last
 

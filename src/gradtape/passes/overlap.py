@@ -56,7 +56,7 @@ def _emit(scope: Rebuild, kind: str, operation: Operation) -> None:
         types: Any = post.infer(*(value.type for value in operation.operands), **operation.attrs)
         scope.memory[operation] = scope.emit(post, scope.operands(operation), types, operation.attrs).results
     else:
-        out = scope.emit(wait, scope.memory[operation], [operation.result.type])
+        out = scope.emit(wait, scope.memory[operation], [operation.result.type], operation.attrs)
         scope.replace(operation, out.results)
 
 

@@ -21,6 +21,7 @@ from gradtape.functions.staging.staged_control import staged_map
 from gradtape.functions.staging.staged_values import staged_items
 from gradtape.ir.graph import Block, Operation
 from gradtape.ir.walk import walk
+from gradtape.ops.collective import COMMUNICATIONS, MESSAGES
 from gradtape.ops.lists import list_get
 from gradtape.ops.random_state import EXAMPLE, example_tensor
 from gradtape.ops.staged import ASSERT, DRAW_KEY, PRINT, PY_CALL
@@ -86,7 +87,9 @@ def _acts(operation: Operation, ops: tuple[Any, ...] = ()) -> bool:
     if ops:
         return operation.op in ops
     drawn = operation.op is DRAW_KEY and operation.operands  # a nested function's draws are the same for all examples
-    return bool(operation.op.effect) and operation.op is not ASSERT and not drawn
+    # all examples travel together, but for messages, which go one by one
+    travels = operation.op in COMMUNICATIONS and operation.op not in MESSAGES
+    return bool(operation.op.effect) and operation.op is not ASSERT and not drawn and not travels
 
 
 def _opened(value: object) -> Any:

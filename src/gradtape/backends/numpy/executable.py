@@ -32,6 +32,7 @@ class Executable:
         self.listener: Callable[..., None] | None = None
         self._program = program
         # the functions live in closures, not in the namespace: a program is freed at once, without the garbage collector
+        program.namespace["__places__"] = program.places  # for who is called from there and names the user's line
         exec(compile(program.source, f"<gradtape {name}>", "exec"), program.namespace)  # noqa: S102  (our own source)
         self._run = program.namespace.pop("build")()
 

@@ -16,7 +16,7 @@ from gradtape import tree
 from gradtape.core.dispatch import convert
 from gradtape.core.hooks import HOOKS
 from gradtape.core.opdef import Op
-from gradtape.core.record import LOCAL, REPLICATED
+from gradtape.core.record import LOCAL, join_kinds
 from gradtape.core.tensor import Tensor
 from gradtape.functions.foreign_code import unwatched
 from gradtape.functions.staging.aliasing.alias_joins import Column, LoopJoin
@@ -282,8 +282,7 @@ def _asked_kind(carried: CarriedState, param: Value, asked: set[Value]) -> Calla
 def _rank_kind(value: Any) -> Any:
     """Of what is computed from all tensors in a value: `LOCAL`, `REPLICATED`, or None (numbers)."""
     inside = {id(t): t for t in (*tensors_in(value), *tree.flatten(value)) if isinstance(t, Tensor)}
-    kinds = {HOOKS.rank_kind(tensor) for tensor in inside.values()}
-    return LOCAL if LOCAL in kinds else REPLICATED if REPLICATED in kinds else None
+    return join_kinds(map(HOOKS.rank_kind, inside.values()))
 
 
 def stage_while(test: Callable[[], Any], body: Callable[[], Any], state: State, first: Any = None) -> None:

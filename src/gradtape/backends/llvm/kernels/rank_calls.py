@@ -1,7 +1,7 @@
 """Operations between ranks as calls of MPI's own C functions: posted, then tested until they are done, without Python.
 
-Which functions and handles, `HOOKS.world.natively` says (`distribute/native_mpi.py`); where it says nothing, for other dtypes,
-and for operations that only some ranks have results of, NumPy's way is called. After many tests in vain Python waits instead
+Which functions and handles, `HOOKS.world.natively` says (`distribute/native_mpi.py`); where it says nothing, and for other
+dtypes, NumPy's way is called. A header goes ahead of a message and is compared. After many tests in vain Python waits instead
 (`gt_mpi_patience`): it sleeps where ranks share cores, and hears of ranks that have failed.
 """
 
@@ -27,7 +27,12 @@ from gradtape.ops.collective import (
     FROM_ROOT,
     HALVES,
     POSTED,
+    RECV,
+    ROWS_OF_ROOT,
+    SEND,
+    STACK_ON_ROOT,
     SUM_SCATTER,
+    SUM_TO_ROOT,
     SWAP_EDGES,
     SWAP_WITH,
 )  # fmt: skip
@@ -66,9 +71,10 @@ class _Exchange:
         self.op = POSTED.get(operation.op, operation.op)
         self.mpi = HOOKS.world.natively
         self.kind = self.mpi.handle  # how a handle looks: i32 (MPICH), ptr (Open MPI)
-        self.given: Array = scope.memory(operation.operands[0])
         self.home: Array = home_of(scope, operation.results[0])
-        self.dtype = self.handle(operation.operands[0].type.dtype.name)
+        # (who receives gives nothing: its only operand stands for the other ranks)
+        self.given: Array = scope.memory(operation.operands[0]) if len(operation.operands) > 1 else self.home
+        self.dtype = self.handle(self.home.dtype.name)
         self.comm = self.handle("comm")
         # (an exchange of edges posts four)
         self.requests = self.w.cell(self.kind, 4)
@@ -101,40 +107,43 @@ class _Exchange:
         """The operand, elsewhere."""
         self.w.copy(home.address, self.given.address, self.scope.bytes_in(self.home))
 
-    def count_begun(self) -> None:
-        """Ranks that wait tell how far they came: whoever left the program before will not come. (Not where others are waited
-        for later than they began: which one it is that somebody waits for is not known there.)"""
-        w = self.w
-        place = w.at("i64", self.scope.program.module.outside("gt_mpi_done"), 2)
-        w.store("i64", w.let(f"add i64 {w.load('i64', place)}, 1"), place)
+    def digest(self, start: Index, more: Sequence[Index]) -> Index:
+        """A number and others behind it as one."""
+        for number in more:
+            start = self.w.let(f"add i64 {self.w.let(f'mul i64 {start}, {self.mpi.prime}')}, {number}")
+        return start
 
-    def count_done(self) -> None:
-        """Whether this operation runs, values decide: what was done is compared when the program ends."""
+    def count_begun(self) -> None:
+        """Ranks that wait tell how far they came, and what they did until then: whether the others are with them, or will come,
+        follows from that; where values decide what runs, all compare it when the program ends."""
         w = self.w
         done = self.scope.program.module.outside("gt_mpi_done")
-        # a hash of what ran, in its order: ranks that took different branches differ in it
-        digest = w.let(f"mul i64 {w.load('i64', done)}, 1000003")
-        elements = w.product(self.given.dims)
-        digest = w.let(f"add i64 {digest}, {w.add(elements, self.scope.program.exchanges.uncertain[self.operation])}")
-        w.store("i64", digest, done)
-        place = w.at("i64", done, 1)
-        w.store("i64", w.let(f"add i64 {w.load('i64', place)}, 1"), place)
+        place, last = w.at("i64", done, 1), self.mpi.kept - 1
+        before = w.load("i64", place)
+        begun = w.let(f"add i64 {before}, 1")
+        old, new = (w.at("i64", done, w.let(f"add i64 {w.let(f'and i64 {n}, {last}')}, 2")) for n in (before, begun))
+        own = (self.scope.program.exchanges.digests[self.operation], w.product(self.given.dims))
+        w.store("i64", self.digest(w.load("i64", old), own), new)
+        w.store("i64", begun, place)
+
+    def settle(self, headers: int = 0) -> None:
+        """Wait for what was posted."""
+        if self.posted:
+            _wait(self.scope, self.operation, self.requests, self.posted, headers)
+        self.posted = 0
 
     def result(self) -> list[Lowered]:
-        if self.posted:
-            _wait(self.scope, self.operation, self.requests, self.posted)
+        self.settle()
         self.note()
         value = self.operation.result
         return [Scalar(self.scope.load(self.home, ()), value.type.dtype) if is_number(value) else self.home]
 
     def note(self) -> None:
-        if self.operation in self.scope.program.exchanges.uncertain:
-            self.count_done()
         self.scope.program.notes.append(Note("mpi", (self.operation.op.name,), self.operation.loc))
 
 
-def _wait(scope: Scope, operation: Operation, requests: str, posted: Index) -> None:
-    """Test what was posted until it is done; Python takes over after a while."""
+def _wait(scope: Scope, operation: Operation, requests: str, posted: Index, headers: int = 0) -> None:
+    """Test what was posted until it is done; Python takes over after a while. `headers` is 16 if they are headers."""
     w, program = scope.writer, scope.program
     program.module.declare("gt_MPI_Testall", "i32 (i32, ptr, ptr, ptr)")
     flag, tests, statuses = w.cell("i32"), w.cell("i32"), w.cell("i64", 4 * 8)
@@ -153,7 +162,7 @@ def _wait(scope: Scope, operation: Operation, requests: str, posted: Index) -> N
     w.store("i32", count, tests)
     w.branch(w.let(f"icmp slt i32 {count}, {0 if HOOKS.world.natively.crowded else _TESTS}"), test, slow)
     w.start(slow)
-    _ask(scope, operation, "ptr", requests, posted)
+    _ask(scope, operation, "ptr", requests, w.add(posted, headers))
     w.go(done)
     w.start(done)
 
@@ -168,15 +177,14 @@ def _all_reduce(code: _Exchange) -> None:
     # Inside of MPI nobody hears that another rank has left the program with an error: where that may be, which all know, Python
     # takes over after a while. Else all ranks come here, since they run the same program: nearly half the time for few numbers.
     w, (quick, heard, done) = code.w, (code.w.label(stem) for stem in ("quick", "heard", "reduced"))
-    can_fail = w.load("i64", w.at("i64", code.scope.program.module.outside("gt_mpi_done"), 3))
+    can_fail = w.load("i64", code.scope.program.module.outside("gt_mpi_done"))
     w.branch(w.let(f"icmp eq i64 {can_fail}, 0"), quick, heard)
     w.start(quick)
     code.call("MPI_Allreduce", *arguments, posts=False)
     w.go(done)
     w.start(heard)
     code.call("MPI_Iallreduce", *arguments)
-    _wait(code.scope, code.operation, code.requests, code.posted)
-    code.posted = 0
+    code.settle()
     w.go(done)
     w.start(done)
 
@@ -208,15 +216,51 @@ def _from_root(code: _Exchange) -> None:
     code.call("MPI_Ibcast", f"ptr {code.home.address}", count, code.dtype, f"i32 {code.operation.attrs['root']}", code.comm)
 
 
-def _swap_with(code: _Exchange) -> None:
-    attrs, count = code.operation.attrs, code.count(code.w.product(code.home.dims))
-    source, into = _ends(code)
-    tag = f"i32 {attrs['tag']}"
-    # no neighbour: what it would have sent is zeros
-    if attrs["source"] < 0:
+def _sum_to_root(code: _Exchange) -> None:
+    root, count = code.operation.attrs["root"], code.count(code.w.product(code.home.dims))
+    ends = _ends(code) if HOOKS.world.rank == root else (f"ptr {code.given.address}", "ptr null")
+    code.call("MPI_Ireduce", *ends, count, code.dtype, code.handle("sum"), f"i32 {root}", code.comm)
+    code.settle()
+    if HOOKS.world.rank != root:
         code.zero()
-    code.call("MPI_Irecv", into, count, code.dtype, f"i32 {code.mpi.peer(attrs['source'])}", tag, code.comm)
-    code.call("MPI_Isend", source, count, code.dtype, f"i32 {code.mpi.peer(attrs['dest'])}", tag, code.comm)
+
+
+def _stack_on_root(code: _Exchange) -> None:
+    root, count = code.operation.attrs["root"], code.count(code.w.product(code.given.dims))
+    code.zero()
+    ends = (f"ptr {code.given.address}", count, code.dtype, f"ptr {code.home.address}", count, code.dtype)
+    code.call("MPI_Igather", *ends, f"i32 {root}", code.comm)
+
+
+def _rows_of_root(code: _Exchange) -> None:
+    count = code.count(code.w.product(code.home.dims))
+    ends = (f"ptr {code.given.address}", count, code.dtype, f"ptr {code.home.address}", count, code.dtype)
+    code.call("MPI_Iscatter", *ends, f"i32 {code.operation.attrs['root']}", code.comm)
+
+
+def _message(code: _Exchange) -> None:
+    """A message in one direction, or in both; from nobody come zeros."""
+    attrs, w = code.operation.attrs, code.w
+    source, dest = (f"i32 {code.mpi.peer(attrs.get(end, -1))}" for end in ("source", "dest"))
+    tag, count = f"i32 {attrs['tag']}", code.count(w.product(code.given.dims))
+    if attrs.get("source", -1) < 0:
+        code.zero()
+    # who receives hears what comes before it does: MPI ends the process, or gives other numbers, where that is something else
+    text = code.mpi.header(code.operation)
+    own, other = w.cell("i8", len(text)), w.cell("i8", len(text))
+    quoted = "".join(f"\\{byte:02X}" for byte in text)
+    w.copy(own, code.scope.program.module.constant(text, f"[{len(text)} x i8]", f'c"{quoted}"'), len(text))
+    digest = code.digest(code.mpi.dtype_digest(code.home.dtype.dtype), code.given.dims)
+    w.store("i64", digest, own)
+    size, byte, headers = f"i32 {len(text)}", code.handle("byte"), code.handle("headers")
+    code.call("MPI_Irecv", f"ptr {other}", size, byte, source, tag, headers)
+    code.call("MPI_Isend", f"ptr {own}", size, byte, dest, tag, headers)
+    code.settle(16)
+    if attrs.get("source", -1) >= 0:
+        with w.when(w.let(f"icmp ne i64 {w.load('i64', other)}, {digest}")):
+            _ask(code.scope, code.operation, "ptr", other, -4)
+    code.call("MPI_Irecv", f"ptr {code.home.address}", count, code.dtype, source, tag, code.comm)
+    code.call("MPI_Isend", f"ptr {code.given.address}", count, code.dtype, dest, tag, code.comm)
 
 
 def _swap_edges(code: _Exchange) -> None:
@@ -244,13 +288,18 @@ _WRITERS = {
     SUM_SCATTER: _sum_scatter,
     ALL_SWAP: _all_swap,
     FROM_ROOT: _from_root,
-    SWAP_WITH: _swap_with,
+    SUM_TO_ROOT: _sum_to_root,
+    STACK_ON_ROOT: _stack_on_root,
+    ROWS_OF_ROOT: _rows_of_root,
+    SWAP_WITH: _message,
+    SEND: _message,
+    RECV: _message,
     SWAP_EDGES: _swap_edges,
 }
 
 
 def _has_native_form(operation: Operation) -> bool:
-    mpi, name = HOOKS.world.natively, operation.operands[0].type.dtype.name
+    mpi, name = HOOKS.world.natively, operation.results[0].type.dtype.name
     # (there is no largest complex number)
     return mpi is not None and name in mpi.places and not (operation.op is ALL_EXTREME and name.startswith("complex"))
 
@@ -259,7 +308,7 @@ def _write(scope: Scope, operation: Operation) -> list[Lowered]:
     if not _has_native_form(operation):
         return write_callback(scope, operation)
     code = _Exchange(scope, operation)
-    if operation.op is not SWAP_WITH:
+    if operation in scope.program.exchanges.digests:  # no message
         code.count_begun()
     _WRITERS[operation.op](code)
     return code.result()
@@ -275,6 +324,8 @@ def _write_posted(scope: Scope, operation: Operation) -> list[Lowered]:
     code.given = homes[-2]
     words = homes[-1].address
     code.requests = code.w.at("i64", words, 1)
+    if operation in scope.program.exchanges.digests:
+        code.count_begun()
     _WRITERS[code.op](code)
     code.w.store("i64", code.posted, words)
     code.note()
