@@ -62,27 +62,67 @@ def _rows() -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     return rng.random((ELEMENTS, 8), np.float32), rng.random((50_000, 64), np.float32)
 
 
+def pipelines(tf: Any) -> dict[str, tuple[Any, int]]:
+    """Every transformation alone, of small elements, and how many elements go through it."""
+    small, _ = _rows()
+    data, random = tf.data.Dataset, getattr(tf, "random", None)
+    slices = data.from_tensor_slices((small, np.arange(ELEMENTS)))
+    rows = data.from_tensor_slices(small)
+    ragged = [small[i % 1000, : 1 + i % 8] for i in range(ELEMENTS)]
+    spec, open_spec = tf.TensorSpec((8,), tf.float32), tf.TensorSpec((None,), tf.float32)
+    numbers = data.range(ELEMENTS)
+    single = {
+        "read rows": slices,
+        "range": numbers,
+        "random": data.random(1).take(ELEMENTS),
+        "shuffle": slices.shuffle(1000),
+        "map": slices.map(lambda x, y: (x * 2.0, y)),
+        "map of random numbers": rows.map(lambda x: x + random.normal((8,))),
+        "map on 2 threads": slices.map(lambda x, y: (x * 2.0, y), num_parallel_calls=2),
+        "filter": slices.filter(lambda x, y: x[0] > 0.5),
+        "take_while": slices.take_while(lambda x, y: x[0] > -1.0),
+        "scan": rows.scan(tf.zeros(8), lambda state, x: (state + x, state * 2.0)),
+        "generator": data.from_generator(lambda: iter(small), output_signature=spec),
+        "generator of ragged rows": data.from_generator(lambda: iter(ragged), output_signature=open_spec),
+        "prefetch": slices.prefetch(2),
+        "skip, take": slices.skip(1).take(ELEMENTS),
+        "repeat": data.from_tensor_slices(small[:100]).repeat(ELEMENTS // 100),
+        "shard": slices.shard(2, 0),
+        "concatenate": slices.take(ELEMENTS // 2).concatenate(slices.take(ELEMENTS // 2)),
+        "zip": data.zip((rows, numbers)),
+        "enumerate": rows.enumerate(),
+        "cache": rows.map(lambda x: x + 1.0).cache(),
+        "cache of a generator": data.from_generator(lambda: iter(small), output_signature=spec).cache(),
+        "choose_from_datasets": data.choose_from_datasets([rows, rows], data.range(2).repeat()),
+        "sample_from_datasets": data.sample_from_datasets([rows, rows], [0.5, 0.5], seed=1),
+        "batch": slices.batch(32),
+        "map and batch": slices.map(lambda x, y: (x * 2.0, y)).batch(32),
+        "padded_batch": rows.padded_batch(32),
+        "padded_batch of ragged rows": data.from_generator(lambda: iter(ragged), output_signature=open_spec).padded_batch(32),
+        "unbatch": slices.batch(32).unbatch(),
+        "flat_map": data.range(ELEMENTS // 100).flat_map(lambda i: rows.take(100)),
+        "flat_map of ten elements": data.range(ELEMENTS // 10).flat_map(lambda i: data.from_tensor_slices(small[:10])),
+        "interleave": data.range(ELEMENTS // 100).interleave(lambda i: rows.take(100), cycle_length=4),
+        "interleave blocks of 16": data.range(ELEMENTS // 100).interleave(lambda i: rows.take(100), 4, 16),
+        "window": rows.window(10),
+        "window, flat_map of batches": rows.window(10).flat_map(lambda window: window.batch(10)),
+        "window by one, flat_map of batches": rows.window(10, 1, drop_remainder=True).flat_map(lambda window: window.batch(10)),
+    }  # fmt: skip
+    counts = {"choose_from_datasets": 2 * ELEMENTS, "sample_from_datasets": 2 * ELEMENTS}
+    return {name: (dataset, counts.get(name, ELEMENTS)) for name, dataset in single.items()}
+
+
 def of_datasets(package: str) -> dict[str, float]:
     """gradtape and TensorFlow: the same program."""
     tf = importlib.import_module(package)
-    small, large = _rows()
-    slices = tf.data.Dataset.from_tensor_slices((small, np.arange(ELEMENTS)))
-    batches = tf.data.Dataset.from_tensor_slices(large).shuffle(50_000).batch(128).prefetch(2)
-    doubled = slices.map(lambda x, y: (x * 2.0, y))
-    numbers = tf.data.Dataset.from_generator(lambda: iter(small), output_signature=tf.TensorSpec((8,), tf.float32))
-    single = {
-        "read rows": slices,
-        "shuffle": slices.shuffle(1000),
-        "map": doubled,
-        "map on 2 threads": slices.map(lambda x, y: (x * 2.0, y), num_parallel_calls=2),
-        "filter": slices.filter(lambda x, y: x[0] > 0.5),
-        "generator": numbers,
-        "prefetch": slices.prefetch(2),
-        "map and batch 32": doubled.batch(32),
-    }
+    batches = tf.data.Dataset.from_tensor_slices(_rows()[1]).shuffle(50_000).batch(128).prefetch(2)
+    single = pipelines(tf)
+    for dataset, _ in single.values():  # caches are full, functions are traced
+        _drained(dataset)()
+    looped = {name: each for name, each in single.items() if name != "window"}  # its elements are datasets: no tensors
     return {
-        **{name: _least(_drained(dataset), ELEMENTS) for name, dataset in single.items()},
-        **{f"{name}, in a function": _least(_looped(tf, dataset), ELEMENTS) for name, dataset in single.items()},
+        **{name: _least(_drained(dataset), count) for name, (dataset, count) in single.items()},
+        **{f"{name}, in a function": _least(_looped(tf, dataset), count) for name, (dataset, count) in looped.items()},
         "shuffle, batch 128 of 64, prefetch: a batch": _least(_drained(batches), 391),
         "the same, wait in a step of 2 ms": _waits(batches),
     }

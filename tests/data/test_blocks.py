@@ -28,6 +28,18 @@ def branched(element: Any) -> Any:
     return {"x": y * gt.cast(element["k"], gt.float32), "k": element["k"]}
 
 
+def two_draws(element: Any) -> Any:
+    first, second = gt.random.normal([2], seed=4), gt.random.uniform([2], seed=4)
+    return {
+        "x": first * second + gt.random.shuffle(element["x"])[:2],
+        "k": gt.random.uniform([], 0, element["k"] + 1, gt.int64),
+    }
+
+
+def drawn_in_a_branch(element: Any) -> Any:
+    return element["x"] + gt.random.normal([3]) if element["k"] % 2 == 0 else element["x"]
+
+
 def pipelines() -> dict[str, gt.data.Dataset]:
     mapped = SLICES.map(branched)
     return {
@@ -52,6 +64,15 @@ def pipelines() -> dict[str, gt.data.Dataset]:
         "unbatch": mapped.batch(7).unbatch(),
         "while": SLICES.take_while(lambda element: element["k"] < 250),
         "random": SLICES.map(lambda element: element["x"] + gt.random.uniform([3], seed=4)),
+        "random keys": SLICES.map(two_draws, num_parallel_calls=2),
+        "random in a branch": SLICES.map(drawn_in_a_branch),
+        "random words": gt.data.Dataset.random(3).take(100),
+        "chosen": gt.data.Dataset.choose_from_datasets([mapped, SLICES], gt.data.Dataset.range(2).repeat(40)),
+        "sampled": gt.data.Dataset.sample_from_datasets([mapped, SLICES], seed=2),
+        "while at once": SLICES.take_while(lambda element: element["k"] < 0),
+        "while after others": mapped.filter(chosen).take_while(lambda element: element["k"] % 100 < 90).repeat(2),
+        "while random": SLICES.take_while(lambda element: gt.random.uniform([]) < 0.99),
+        "unbatch twice": mapped.batch(7).batch(3).unbatch().unbatch().batch(4),
         "scan": mapped.scan(np.float32(0), lambda s, e: (s + e["x"][0], s)),
         "window": mapped.window(5).flat_map(lambda w: w["x"].batch(5)),
         "interleave": gt.data.Dataset.range(9).interleave(lambda i: mapped.skip(30 * i).take(4), cycle_length=3),

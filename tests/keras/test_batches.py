@@ -105,6 +105,47 @@ def test_sizes_that_nobody_announced(steps: list[Any]) -> None:
     assert steps[0].experimental_get_tracing_count() == 2
 
 
+def ending(x: Any, size: int) -> dict[str, Any]:
+    """What does not say how its batches end."""
+    y, starts = np.ones((len(x), 1), "float32"), range(0, len(x), size)
+
+    class Batches(keras.utils.PyDataset):
+        def __len__(self) -> int:
+            return len(starts)
+
+        def __getitem__(self, index: int) -> Any:
+            return x[starts[index] : starts[index] + size], y[starts[index] : starts[index] + size]
+
+    rows = gt.data.Dataset.from_tensor_slices((x, y))
+    return {
+        "generator": ((x[i : i + size], y[i : i + size]) for i in starts),
+        "PyDataset": Batches(),
+        "filtered": rows.filter(lambda x, y: y[0] > 0.0).batch(size),
+    }
+
+
+@pytest.mark.parametrize("source", ["generator", "PyDataset", "filtered"])
+def test_what_ends_by_itself_may_end_with_a_smaller_batch(source: str, steps: list[Any]) -> None:
+    losses = []
+    for eager in (False, True):
+        keras.utils.set_random_seed(1)
+        model, x = multilayer()
+        model.compile("sgd", "mse", run_eagerly=eager)
+        losses.append(model.fit(ending(x, BATCH)[source], shuffle=False, verbose=0).history["loss"])
+    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-5)
+    assert steps[0].experimental_get_tracing_count() == 1
+
+
+def test_a_model_of_so_many_rows_is_told_their_number(steps: list[Any]) -> None:
+    """The states of a layer that keeps them have as many rows as the model's input says."""
+    model = keras.Sequential(
+        [keras.Input(batch_shape=(BATCH, 3, 2)), keras.layers.GRU(2, stateful=True), keras.layers.Dense(1)]
+    )
+    model.compile("sgd", "mse")
+    model.fit(ending(floats(3, 2)[: 2 * BATCH], BATCH)["generator"], shuffle=False, verbose=0)
+    assert steps[0].experimental_get_tracing_count() == 1
+
+
 @pytest.mark.parametrize("drop", [False, True])
 def test_a_dataset_that_knows_its_last_batch_says_so(drop: bool, steps: list[Any]) -> None:
     model, x = multilayer()

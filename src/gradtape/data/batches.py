@@ -13,6 +13,7 @@ import numpy as np
 from gradtape.core.strings import Text
 from gradtape.core.typing import Array
 from gradtape.data.elements import DatasetSpec, ElementStructure, Leaves, mapped, row_spec, rows_spec
+from gradtape.data.selecting import RepeatedStream
 from gradtape.data.sources import Listed, TextRowsStream
 from gradtape.data.streams import UNKNOWN, Stage, Step, StepStream, Stream, rows_in
 from gradtape.errors import InvalidArgumentError
@@ -126,12 +127,12 @@ class PaddedBatch(Step):
         return size if size < 0 else size // self.size if self.drop else -(-size // self.size)
 
 
-class UnbatchedStream(StepStream):
+class UnbatchedStream(RepeatedStream):
     """The rows of the elements, one after the other."""
 
-    def __init__(self, source: Stream) -> None:
-        super().__init__(source)
-        self.current: Stream | None = None
+    def __init__(self, stage: Stage) -> None:
+        super().__init__(stage, None)
+        self.source = stage.open()
 
     def _opened(self) -> Stream:
         if self.current is None:
@@ -143,23 +144,20 @@ class UnbatchedStream(StepStream):
             self.current = TextRowsStream(element, counts.pop())
         return self.current
 
-    def __next__(self) -> Leaves:
-        while True:
-            stream = self._opened()
-            try:
-                return next(stream)
-            except StopIteration:
-                self.current = None
+    def close(self) -> None:
+        self.source.close()
 
 
 class Unbatched(Step):
     """Each row an element."""
 
+    rearranges = True
+
     def element_structure(self) -> ElementStructure:
         return ElementStructure(mapped(row_spec, self.source.structure.template))
 
     def open(self) -> Stream:
-        return UnbatchedStream(self.source.open())
+        return UnbatchedStream(self.source)
 
     def cardinality(self) -> int:
         size = self.source.cardinality()

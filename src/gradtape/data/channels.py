@@ -174,6 +174,7 @@ def _work(tasks: queue.SimpleQueue[Any]) -> None:
 
 
 _LONGEST = 64  # elements in a task at most
+OfBlock = Callable[[int, Leaves], Leaves | None] | None  # of the number of the first element and a block
 
 
 class ParallelStream(StepStream):
@@ -184,8 +185,8 @@ class ParallelStream(StepStream):
     """
 
     def __init__(
-        self, source: Stream, function: Callable[[int, Leaves], Leaves], of_block: Callable[[Leaves], Leaves | None] | None,
-        most: int, workers: int, in_order: bool,
+        self, source: Stream, function: Callable[[int, Leaves], Leaves], of_block: OfBlock, most: int, workers: int,
+        in_order: bool,
     ) -> None:  # fmt: skip
         super().__init__(source)
         self.function, self.of_block, self.workers, self.in_order = function, of_block, workers, in_order
@@ -254,14 +255,13 @@ class ParallelStream(StepStream):
 
 
 def _task(
-    function: Callable[[int, Leaves], Leaves], of_block: Callable[[Leaves], Leaves | None] | None, number: int,
-    elements: list[Leaves],
-) -> tuple[list[Leaves], Any, float]:  # fmt: skip
+    function: Callable[[int, Leaves], Leaves], of_block: OfBlock, number: int, elements: list[Leaves]
+) -> tuple[list[Leaves], Any, float]:
     """(results, what stopped it, seconds)."""
     results: list[Leaves] = []
     started = time.perf_counter()
     try:
-        block = of_block(joined_rows(elements)) if of_block is not None else None
+        block = of_block(number, joined_rows(elements)) if of_block is not None else None
         if block is not None:
             return list(zip(*block, strict=True)), None, time.perf_counter() - started
         for i, element in enumerate(elements, number):

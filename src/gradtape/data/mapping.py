@@ -11,13 +11,16 @@ import contextvars
 import functools
 import inspect
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
+from gradtape.ad.replaying import replay
 from gradtape.core.dispatch import convert
+from gradtape.core.opdef import Op
 from gradtape.core.tensor import box
+from gradtape.core.typing import Array
 from gradtape.data.channels import ParallelStream
 from gradtape.data.elements import DatasetSpec, ElementStructure, Leaves, bare, flat_values, mapped, rows_spec, spec_of
 from gradtape.data.shuffling import Seeds
@@ -26,13 +29,17 @@ from gradtape.data.streams import UNKNOWN, Pace, Stage, Step, StepStream, Stream
 from gradtape.errors import InvalidArgumentError
 from gradtape.functions.autograph.calling import conv
 from gradtape.functions.function import function
+from gradtape.functions.templates import filled
+from gradtape.ir.dims import symbols_in
+from gradtape.ir.graph import Block, Operation
 from gradtape.ir.types import TensorSpec
-from gradtape.ir.walk import program
-from gradtape.ops.random_state import ELEMENT, RandomState, stream_word
-from gradtape.ops.staged import DRAW_KEY
+from gradtape.ir.walk import Rebuild, insert_param, program, rebuild, walk
+from gradtape.ops.random_state import ELEMENT, ElementKeys, KeyStream, keys_of_elements, pass_streams
+from gradtape.ops.staged import ASSERT, DRAW_KEY
 from gradtape.tape.control_flow import map_fn
 
 Wrap = Callable[[Any], Any]  # makes a dataset of a stage
+Streams = Callable[[int | None], int] | None  # the words that a pass draws from, by seeds of operations
 
 
 def described(who: str, user: Callable[..., Any]) -> str:
@@ -55,6 +62,7 @@ class ElementFunction:
         self.traced = not any(isinstance(spec, DatasetSpec) for spec in specs)
         self.call = user
         self.random = self.unseen = False
+        self.draws: dict[Operation, Operation] = {}  # draws of keys, and what is computed of the key alone
         self.result: ElementStructure | None = None
         if self.traced:
             self._trace(all(spec.shape.rank is not None for spec in specs))
@@ -86,12 +94,15 @@ class ElementFunction:
             compiled = function(normalised(self.user), input_signature=signature)
             concrete = compiled.get_concrete_function()
         self.call = compiled
-        # asked of the program once: a function that draws nothing is spared a random state for each element
-        self.random = any(operation.op is DRAW_KEY for operation in program(concrete.program.block))
         self.result = ElementStructure(mapped(_result_spec, concrete.structured_outputs))
-        traced = concrete.program
-        # whoever runs it before its time sees nothing of it: it reads only what guards check, and changes nothing
-        self.unseen = not (traced.has_effects() or traced.captures or traced.actions or traced.guards.unguarded)
+        self.program = traced = concrete.program
+        draws = [operation for operation in program(traced.block) if operation.op is DRAW_KEY]
+        # a function that draws nothing is spared a random state for each element
+        self.random = bool(draws)
+        # those whose keys are known before it runs: of the element, once each
+        own = [draw for draw in draws if draw in traced.block.operations and isinstance(draw.attrs["source"], KeyStream)]
+        self.draws = {draw: _drawing_alone(draw, traced.block) for draw in own}
+        self.unseen = own == draws and runs_unseen(traced, {DRAW_KEY})
         self.guard = traced.guards.check
 
     def unchanged(self) -> bool:
@@ -101,19 +112,34 @@ class ElementFunction:
 
     @functools.cached_property
     def of_blocks(self) -> Callable[..., Any]:
-        """The function of many elements at once: a loop of one program, which calls the program of an element."""
+        """The function of many elements at once: a loop of one program, which calls the program of an element; if that draws,
+        it is the program with what is drawn given."""
         assert self.result is not None
         signature = [rows_spec(spec, None) for spec in self.structure.specs]
-        outputs = self.result.template
+        outputs, traced = self.result.template, self.program
+        block = _with_draws(traced.block, self.draws)
 
         def of_element(leaves: Leaves) -> Any:
             element = self.structure.pack(leaves)
             return self.call(*element) if self.structure.is_tuple else self.call(element)
 
-        return function(lambda *leaves: map_fn(of_element, leaves, fn_output_signature=outputs), input_signature=signature)
+        def with_draws(leaves: Leaves) -> Any:
+            count = len(self.structure.specs)
+            inputs = _as_written(self.structure.pack(leaves[:count]))
+            return filled(traced.result, replay(block, [*inputs, *leaves[count:]], "new"))
 
-    def results_of(self, block: Leaves) -> Leaves | None:
-        """The results for a block of elements; None if one of them has something to tell: each by itself tells it."""
+        signature += [rows_spec(draw.result.type, None) for draw in self.draws.values()]
+        each = with_draws if self.draws else of_element
+        return function(lambda *leaves: map_fn(each, leaves, fn_output_signature=outputs), input_signature=signature)
+
+    def results_of(self, word: Streams, number: int, block: Leaves) -> Leaves | None:
+        """The results for a block of elements, the first of which has that number; None if one of them has something to tell:
+        each by itself tells it."""
+        if word is not None:
+            seeds = [draw.attrs["source"].op_seed for draw in self.draws]
+            keys = keys_of_elements(word, seeds, number, rows_in(block))
+            pairs = zip(self.draws.values(), keys, strict=True)
+            block = (*block, *[_drawn(draw, rows) for draw, rows in pairs])
 
         def run() -> Any:
             with np.errstate(all="raise", under="ignore"):
@@ -124,20 +150,23 @@ class ElementFunction:
         except Exception:  # raised anew, at its element, by the call for that alone
             return None
 
+    def streams(self) -> Streams:
+        """Where the random numbers of the next pass come from; None if it draws none."""
+        return pass_streams(self.seeds.seed()) if self.random else None
+
     def where(self) -> str:
         return described(self.who, self.user)
 
-    def runner(self) -> Callable[[int, Leaves], Any]:
+    def runner(self, word: Streams) -> Callable[[int, Leaves], Any]:
         """The function for one pass: of an element's number and leaves; its result as the user gave it."""
         structure, call, wrap = self.structure, self.call, self.wrap
         context = contextvars.Context()  # no tape and no trace of the reader
-        seed = self.seeds.seed() if self.random else 0
 
         def run(number: int, leaves: Leaves) -> Any:
             try:
-                if seed:
+                if word is not None:
                     # (a copy for each element: a context can be entered by one thread at a time)
-                    return context.copy().run(_drawing, stream_word(seed, number), call, structure.arguments(leaves, wrap))
+                    return context.copy().run(_drawing, ElementKeys(word, number), call, structure.arguments(leaves, wrap))
                 return context.copy().run(call, *structure.arguments(leaves, wrap))
             except Exception as error:
                 error.add_note(f"while computing element {number} of {self.where()}")
@@ -145,9 +174,9 @@ class ElementFunction:
 
         return run
 
-    def results(self) -> Callable[[int, Leaves], Leaves]:
+    def results(self, word: Streams) -> Callable[[int, Leaves], Leaves]:
         """As `runner`, with results as bare leaves."""
-        run = self.runner()
+        run = self.runner(word)
         result = self.result
         if result is None:
             return lambda number, leaves: tuple([bare(leaf) for leaf in flat_values(run(number, leaves))])
@@ -171,10 +200,53 @@ def _result_spec(leaf: Any) -> Any:
     return leaf if isinstance(leaf, TensorSpec) else spec_of(bare(leaf))
 
 
-def _drawing(seed: int, call: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-    state = RandomState()
-    state.reset(seed)
-    ELEMENT.set(state)
+def runs_unseen(traced: Any, allowed: Collection[Op] = ()) -> bool:
+    """Whether nobody notices when a program runs before its time: it reads only what its guards check, and changes nothing."""
+    effects = {operation.op for operation in program(traced.block) if operation.op.effect} - {ASSERT, *allowed}
+    return not (effects or traced.captures or traced.actions or traced.guards.unguarded)
+
+
+def _as_written(element: Any) -> Iterator[Any]:
+    """The leaves of an element in the order of a function's inputs, which is that of its dicts; ours are sorted by key."""
+    if not isinstance(element, (tuple, Mapping)):
+        yield element
+        return
+    for part in element.values() if isinstance(element, Mapping) else element:
+        yield from _as_written(part)
+
+
+def _drawing_alone(draw: Operation, block: Block) -> Operation:
+    """What makes numbers of a key and of nothing else; the draw itself, if several things use the key or sizes are unknown."""
+    users = [operation for operation in walk(block) if draw.result in operation.operands]
+    alone = len(users) == 1 and len(users[0].operands) == 1 and users[0] in block.operations and not users[0].regions
+    return users[0] if alone and not symbols_in(users[0].result.type) else draw
+
+
+def _with_draws(block: Block, draws: Mapping[Operation, Operation]) -> Block:
+    """A program that is given what it draws, after its other inputs."""
+
+    def visit(scope: Rebuild, operation: Operation) -> None:
+        if operation in draws.values():
+            group = "draws" if scope.new.layout else ""
+            scope.replace(operation, [insert_param(scope.new, group, operation.result.type)])
+        elif operation not in draws:
+            scope.copy(operation)
+
+    return rebuild(block, visit)
+
+
+def _drawn(draw: Operation, keys: Array) -> Array:
+    """What a draw gives for each key."""
+    if draw.op is DRAW_KEY:
+        return keys
+    rows = np.empty((len(keys), *draw.result.type.shape), draw.result.type.dtype.dtype)
+    for row, key in enumerate(keys):
+        rows[row] = draw.op.impl(key, **draw.attrs)
+    return rows
+
+
+def _drawing(keys: ElementKeys, call: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    ELEMENT.set(keys)
     return call(*arguments)
 
 
@@ -190,7 +262,8 @@ def first_structure(stage: Stage, results: Callable[[int, Leaves], Any], who: st
 
 
 class FunctionStream(BlocksStream):
-    """A function of each element, in the thread of the reader: its results, or with `chooses` the elements it holds for.
+    """A function of each element, in the thread of the reader: its results, or with `chooses` the elements it holds for, with
+    `until` those before the first that it does not hold for.
 
     Where nobody can see it, it is computed for blocks of elements. If what the function reads has changed before all results
     of a block are taken, or an element of the block fails, it is computed one by one from there.
@@ -198,8 +271,10 @@ class FunctionStream(BlocksStream):
 
     def __init__(self, source: Stream, stage: FunctionStep) -> None:
         super().__init__()
-        self.source, self.function, self.chooses = source, stage.function, stage.chooses
-        self.run = self.function.runner() if self.chooses else self.function.results()
+        self.source, self.function, self.chooses, self.until = source, stage.function, stage.chooses, stage.until
+        self.ended = False
+        self.word = self.function.streams()
+        self.run = (self.function.runner if self.chooses else self.function.results)(self.word)
         self.number = 0  # of the element that the source gives next
         self.pace = Pace(stage.in_a_block()) if stage.has_blocks() else None
         self.given = RowsStream((), 0)  # elements of which the current block was computed, up to its place
@@ -213,16 +288,19 @@ class FunctionStream(BlocksStream):
         return self._one() if self.pace is None else super().__next__()
 
     def _one(self) -> Leaves:
-        while True:
+        while not self.ended:
             element = next(self.given if self.given.place < self.given.count else self.source)
             number, self.number = self.number, self.number + 1
             result = self.run(number, element)
             if not self.chooses or result:
                 return element if self.chooses else result
+            self.ended = self.until
+        self.close()
+        raise StopIteration
 
     def _give_back(self, place: int) -> None:
         self.number -= self.given.count - place
-        self.given.place = place
+        self.given.place, self.ended = place, False
 
     def block(self, count: int) -> Leaves:
         return Stream.block(self, count) if self.pace is None else super().block(count)
@@ -233,17 +311,20 @@ class FunctionStream(BlocksStream):
             self.let(self._computed())
 
     def _computed(self) -> Leaves:
-        if self.pace is None or self.given.place < self.given.count or not self.function.unchanged():
+        if self.ended or self.pace is None or self.given.place < self.given.count or not self.function.unchanged():
             return tuple([leaf[None] for leaf in self._one()])
         block = self.source.block(self.pace.count)
-        start, count = time.perf_counter(), rows_in(block)
+        # the time of this thread: a function that can run ahead waits for nothing, and a busy machine does not slow the pace
+        start, count = time.thread_time(), rows_in(block)
+        results = self.function.results_of(self.word, self.number, block)
         self.given, self.number = RowsStream(block, count), self.number + count
-        results = self.function.results_of(block)
-        self.pace.took(time.perf_counter() - start)
+        self.pace.took(time.thread_time() - start)
         if results is None:
             self._give_back(0)
             return self._computed()
         self.given.place = count
+        if self.until and not results[0].all():
+            results, self.ended = (results[0][: results[0].argmin()],), True
         self.places = np.flatnonzero(results[0]) if self.chooses else np.arange(count)
         return tuple([leaf[self.places] for leaf in block]) if self.chooses else results
 
@@ -254,7 +335,7 @@ class FunctionStream(BlocksStream):
 class FunctionStep(Step):
     """A function of each element."""
 
-    chooses = False
+    chooses = until = False
 
     def __init__(self, source: Stage, function: ElementFunction) -> None:
         super().__init__(source)
@@ -282,14 +363,15 @@ class MapStage(FunctionStep):
     def element_structure(self) -> ElementStructure:
         if self.function.result is not None:
             return self.function.result
-        example = first_structure(self.source, self.function.runner(), "Dataset.map")
+        example = first_structure(self.source, self.function.runner(self.function.streams()), "Dataset.map")
         return ElementStructure(mapped(lambda leaf: spec_of(bare(leaf)), example))
 
     def open(self) -> Stream:
         if not self.workers:
             return super().open()
-        of_block = self.function.results_of if self.has_blocks() else None
-        most, results = self.in_a_block(), self.function.results()
+        word = self.function.streams()
+        of_block = functools.partial(self.function.results_of, word) if self.has_blocks() else None
+        most, results = self.in_a_block(), self.function.results(word)
         return ParallelStream(self.source.open(), results, of_block, most, self.workers, self.in_order)
 
 
@@ -306,27 +388,8 @@ class Filtered(FunctionStep):
             if len(predicate.result.specs) != 1 or spec.dtype.name != "bool" or spec.shape.rank:
                 raise ValueError(f"{predicate.where()}: the predicate must give one bool, it gives {predicate.result.template}")
 
-    def open(self) -> Stream:
-        return WhileStream(self.source.open(), self.function.runner()) if self.until else super().open()
-
     def cardinality(self) -> int:
         return 0 if self.source.cardinality() == 0 else UNKNOWN
-
-
-class WhileStream(StepStream):
-    """The elements before the first that the predicate does not hold for."""
-
-    def __init__(self, source: Stream, predicate: Callable[[int, Leaves], Any]) -> None:
-        super().__init__(source)
-        self.predicate, self.number = predicate, 0
-
-    def __next__(self) -> Leaves:
-        element = next(self.source)
-        if not self.predicate(self.number, element):
-            self.close()
-            raise StopIteration
-        self.number += 1
-        return element
 
 
 class ScannedStream(StepStream):

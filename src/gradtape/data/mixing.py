@@ -20,7 +20,7 @@ class DatasetFunction(ElementFunction):
         self.traced, self.random = False, True
 
     def stages(self) -> Callable[[int, Leaves], Stage]:
-        run = self.runner()
+        run = self.runner(self.streams())
 
         def stage(number: int, leaves: Leaves) -> Stage:
             dataset = run(number, leaves)
@@ -137,8 +137,13 @@ class ChosenStream(Stream):
 class Chosen(Stage):
     """`choose_from_datasets`, and with choices drawn at random `sample_from_datasets`."""
 
+    rearranges = True
+
     def __init__(self, choices: Stage, stages: Sequence[Stage], stop_on_empty: bool, who: str) -> None:
         self.choices, self.parents, self.stop, self.who = choices, tuple(stages), stop_on_empty, who
+
+    def unseen(self) -> bool:
+        return self.choices.unseen() and super().unseen()
 
     def element_structure(self) -> ElementStructure:
         structure = self.parents[0].structure
@@ -171,6 +176,8 @@ class DrawnStream(Stream):
 
 class Drawn(Stage):
     """Which dataset the next element comes from, by weights."""
+
+    rearranges = True
 
     def __init__(self, weights: np.ndarray[Any, Any], generator: Callable[[], np.random.Generator]) -> None:
         self.weights, self.generator = weights / weights.sum(), generator

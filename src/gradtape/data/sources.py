@@ -221,6 +221,8 @@ class RandomWordsStream(Stream):
 class RandomWords(Stage):
     """`Dataset.random`: int64 numbers from [0, 2³²)."""
 
+    rearranges = True
+
     def __init__(self, generator: Callable[[], np.random.Generator]) -> None:
         self.generator = generator
 

@@ -97,7 +97,7 @@ class Stage(NestedStage):
     """One step of a pipeline, with all that lead to it."""
 
     parents: tuple[Stage, ...] = ()
-    rearranges = False  # elements of its parents, and runs no code of the user's
+    rearranges = False  # elements of its parents, or draws numbers, and runs no code of the user's
 
     @functools.cached_property
     def structure(self) -> ElementStructure:  # type: ignore[override]  # asked for late: a function's result needs tracing

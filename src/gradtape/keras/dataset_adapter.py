@@ -43,7 +43,8 @@ class DatasetAdapter(DataAdapter):
 
     @property
     def has_partial_batch(self) -> bool | None:
-        return self.partial_batch_size is not None
+        open_batch = any(not spec.shape.rank or spec.shape[0] is None for spec in self.dataset._stage.structure.specs)
+        return None if self.num_batches is None and open_batch else self.partial_batch_size is not None
 
     @property
     def partial_batch_size(self) -> int | None:

@@ -8,6 +8,7 @@ maxval and beta (the reparameterised form); gamma samples have their implicit de
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -29,8 +30,22 @@ from gradtape.ops.random_state import STATE
 Draw = Callable[[], Any]  # gives the key; called only once all arguments are known to be good
 
 
+class _Philox(threading.local):
+    """A generator of this thread, set to each key in turn: making one takes ten times as long as a few numbers."""
+
+    def __init__(self) -> None:
+        self.bits = np.random.Philox(key=0)
+        self.generator, self.start = np.random.Generator(self.bits), self.bits.state
+
+
+_PHILOX = _Philox()
+
+
 def _generator(key: Array) -> np.random.Generator:
-    return np.random.Generator(np.random.Philox(key=key))
+    own = _PHILOX
+    own.start["state"]["key"] = key
+    own.bits.state = own.start
+    return own.generator
 
 
 def _finished(values: Array, dtype: DTypeLike) -> Array:

@@ -6,8 +6,9 @@ Keys therefore never repeat within a stream, whatever thread asks, and `reset` s
 
 from __future__ import annotations
 
+import functools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from threading import Lock
@@ -78,7 +79,7 @@ def example_tensor(count: int | None = None) -> Any:
 
 
 @dataclass(frozen=True)
-class _Stream:
+class KeyStream:
     """Takes counters from the stream of an op seed; two that do the same are equal, so draws in a loop look alike."""
 
     state: RandomState
@@ -113,7 +114,7 @@ class RandomState:
 
     def key(self, op_seed: int | None = None) -> Any:
         """A key nobody got before from the stream of this op seed."""
-        return next_key(_Stream(self, None if op_seed is None else whole(op_seed, "seed", "random")))
+        return next_key(KeyStream(self, None if op_seed is None else whole(op_seed, "seed", "random")))
 
     def take(self, op_seed: int | None, count: int) -> tuple[int, int]:
         """So many counters of a stream: (its word, the first of them)."""
@@ -134,7 +135,40 @@ class RandomState:
         return entropy_word() if seed is None else stream_word(seed, 0, *replica)
 
 
+class ElementKeys:
+    """What is drawn for one element of a pass through a dataset: its counters, in the streams of the pass."""
+
+    def __init__(self, word: Callable[[int | None], int], number: int) -> None:
+        self.word, self.first, self.taken = word, number << _DRAWS, dict[int | None, int]()
+
+    def take(self, op_seed: int | None, count: int) -> tuple[int, int]:
+        """As `RandomState.take`."""
+        taken = self.taken.get(op_seed, 0)
+        self.taken[op_seed] = taken + count
+        return self.word(op_seed), self.first + taken
+
+
+_DRAWS = 32  # bits of a counter for the draws of one element
+
+
+def pass_streams(seed: int) -> Callable[[int | None], int]:
+    """The words of the streams of one pass."""
+    state = RandomState()
+    state.reset(seed)
+    return functools.cache(state.word)
+
+
+def keys_of_elements(word: Callable[[int | None], int], op_seeds: Sequence[int | None], first: int, count: int) -> Any:
+    """The keys of `count` elements of a pass that draw once from each of these streams, stream by stream."""
+    keys = np.empty((len(op_seeds), count, 2), np.uint64)
+    numbers = np.arange(first, first + count, dtype=np.uint64) << np.uint64(_DRAWS)
+    for i, op_seed in enumerate(op_seeds):
+        keys[i, :, 0] = word(op_seed)
+        keys[i, :, 1] = numbers + np.uint64(op_seeds[:i].count(op_seed))
+    return keys
+
+
 STATE = RandomState()
 # the state that draws of this context come from in place of STATE: what is drawn for an element of a dataset does not depend on
 # which thread comes to it first
-ELEMENT: ContextVar[RandomState | None] = ContextVar("gradtape_random_element", default=None)
+ELEMENT: ContextVar[ElementKeys | None] = ContextVar("gradtape_random_element", default=None)
