@@ -320,8 +320,8 @@ class Levels:
     its levels, so they do not refer to it: the record of a call does."""
 
     __slots__ = (
-        "_answers", "_by_output", "_connected", "_first", "_forward", "_is_complex", "_is_plain", "_parts", "_seeded", "_sizes",
-        "_wanted", "again", "counts",
+        "_answers", "_connected", "_first", "_forward", "_is_complex", "_is_plain", "_parts", "_seeded", "_sizes", "_wanted",
+        "again", "counts",
     )  # fmt: skip
 
     def __init__(self, program: Compiled, wanted: frozenset[int], depth: int) -> None:
@@ -337,13 +337,10 @@ class Levels:
         self._is_complex = any(value.type.dtype.is_complex for value in levels[-1].block.results)
         self._seeded = program.differentiable_outputs
         half, _, self._first = program.halves(wanted, self._seeded)
-        # the inputs that the first backward half answers for, if a cotangent of every output arrives
-        connected = program.inputs_of(frozenset(self._seeded))
-        self._connected = [i if i in connected else None for i in half.answers]
         self._answers = half.answers
+        # the inputs that the first backward half answers for, by the outputs of which cotangents arrive
+        self._connected: dict[tuple[int, ...], list[int | None]] = {}
         self._sizes: tuple[Any, int] | None = None
-        # the same for a cotangent of one output alone; with the rank of each
-        self._by_output: dict[int, list[tuple[int | None, int]]] = {}
         types = [value.type for value in (*half.backward.results, *[program.block.params[i] for i in half.answers])]
         self._is_plain = all(type.dtype.name in ("float32", "float64") and isinstance(type, TensorSpec) for type in types)
 
@@ -423,48 +420,45 @@ class Levels:
         nodes, needed = record.nodes, sweep.needed
         boxed = isinstance(cts[last], Tensor)
         if last < counts[0] and not boxed:
-            arguments = [*record.attrs["saved"][: counts[1] - counts[0]]]  # type: ignore[index]
-            for i in self._seeded:
-                if cts[i] is None:
-                    break
-                arguments.append(cts[i])
-            else:
-                grads = self._first.run(arguments)
-                cotangents = sweep.cotangents
-                for place, grad in zip(self._connected, grads, strict=True):
-                    if place is not None and (node := nodes[place]) in needed:
-                        if node in cotangents:
-                            sweep.add(node, grad)
-                        else:
-                            cotangents[node] = grad
-                return
+            places, arguments = self._arguments(record, cts)
+            cotangents = sweep.cotangents
+            for place, grad in zip(places, self._first.run(arguments), strict=True):
+                if place is not None and (node := nodes[place]) in needed:
+                    if node in cotangents:
+                        sweep.add(node, grad)
+                    else:
+                        cotangents[node] = grad
+            return
         order = next(k for k, count in enumerate(counts) if last < count)
         answer = self._again if order == len(counts) - 1 else functools.partial(self._backward, order)
         sweep.add_all(nodes, answer(record, cts, tuple([node in needed for node in nodes]), boxed))
 
-    def cotangents(self, record: Record, index: int, seed: Any) -> dict[Record | None, Any] | None:
-        """What `pull` adds on bare arrays for a cotangent of one output alone, if machine code gives it, all of it finite and
-        nothing to be added up."""
+    def _arguments(self, record: Record, cts: Sequence[Any]) -> tuple[list[int | None], list[Any]]:
+        """Of the first backward half, for these cotangents of outputs; with the input that each of its results is for."""
+        count, attrs = self.counts[0], record.attrs
+        given = tuple([i for i in self._seeded if cts[i] is not None])
+        places = self._connected.get(given)
+        if places is None:
+            inputs = attrs["program"].inputs_of(frozenset(given))  # type: ignore[index]
+            places = self._connected[given] = [i if i in inputs else None for i in self._answers]
+        arguments = [*attrs["saved"][: self.counts[1] - count]]  # type: ignore[index]
+        for i in self._seeded:
+            arguments.append(_zeros(record, i, count, False) if (ct := cts[i]) is None else ct)
+        return places, arguments
+
+    def cotangents(self, record: Record, cts: Sequence[Any]) -> dict[Record | None, Any] | None:
+        """What `pull` adds on bare arrays, if machine code gives it, all of it finite and nothing to be added up."""
         first, nodes = self._first, record.nodes
         if not self._is_plain or first._entry is first._executable or RUNNERS:
             return None
-        connected = self._by_output.get(index)
-        if connected is None:
-            inputs = record.attrs["program"].inputs_of(frozenset([index]))  # type: ignore[index]
-            ranks = [len(self._first.block.results[k].type.shape) for k in range(len(self._answers))]
-            places = [i if i in inputs else None for i in self._answers]
-            connected = self._by_output[index] = list(zip(places, ranks, strict=True))
-        arguments = [*record.attrs["saved"][: self.counts[1] - self.counts[0]]]  # type: ignore[index]
-        for i in self._seeded:
-            arguments.append(seed if i == index else _zeros(record, i, self.counts[0], False))
+        places, arguments = self._arguments(record, cts)
         grads: Any = first._entry(*arguments)  # type: ignore[misc]  # neither is it None: nothing is compiled then
         if grads.__class__ is not tuple:
             return None
         cotangents: dict[Record | None, Any] = {}
-        for (place, rank), grad in zip(connected, grads, strict=True):
+        for place, grad in zip(places, grads, strict=True):
             if place is not None:
-                size = grad if not rank else grad.dot(grad) if rank == 1 else vdot(grad, grad)
-                if not isfinite(size) or (node := nodes[place]) in cotangents:
+                if not isfinite(vdot(grad, grad) if grad.ndim else grad) or (node := nodes[place]) in cotangents:
                     return None
                 cotangents[node] = grad
         return cotangents

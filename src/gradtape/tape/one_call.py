@@ -8,7 +8,7 @@ finite) is None here, and walked.
 from __future__ import annotations
 
 from cmath import isfinite
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gradtape.core.dispatch import PART
 from gradtape.core.hooks import HOOKS
@@ -35,7 +35,9 @@ def gradient_of_call(tape: GradientTape, target: Tensor, sources: list[Source]) 
         return None
     if TRACING.get() is not None or (SCOPE.get() is not None and tape._others() is not None):
         return None
-    cotangents = levels.cotangents(call, part.attrs["index"], ones_of(data))  # type: ignore[index]
+    seeds: list[Any] = [None] * len(call.shape)
+    seeds[part.attrs["index"]] = ones_of(data)  # type: ignore[index]
+    cotangents = levels.cotangents(call, seeds)
     if cotangents is None:
         return None
     answers: list[Answer] = []
