@@ -379,15 +379,15 @@ class Levels:
             if frame.f_code.co_filename in INTERNAL:
                 frame = user_frame(1)
             scope.code = frame.f_code
-        site = frame.f_code, frame.f_lasti, (scope.when, unknown) if unknown else scope.when
+        code, lasti, when = frame.f_code, frame.f_lasti, (scope.when, unknown) if unknown else scope.when
         shapes, size = self._sizes or self._sizes_of(results)
-        keys = scope.keys
-        entries = [leaf(keys, shapes, tuple(nodes), FUNCTION, self.attrs(program, arrays, results, kinds), *site)]
+        keys, attrs = scope.keys, self.attrs(program, arrays, results, kinds)
+        entries = [leaf(keys, shapes, tuple(nodes), FUNCTION, attrs, code, lasti, when)]
         owner = (entries[0],)
         outs: list[Tensor] = []
         # residuals have no records of their own: whoever differentiates them makes some (`reparted`)
         for index, data, (shape, _) in zip(self._parts, results, shapes, strict=False):
-            part = leaf(keys, shape, owner, PART, index, *site)
+            part = leaf(keys, shape, owner, PART, index, code, lasti, when)
             entries.append(part)
             outs.append(box(data, part))
         for records in scope.lists:
@@ -436,14 +436,16 @@ class Levels:
     def _arguments(self, record: Record, cts: Sequence[Any]) -> tuple[list[int | None], list[Any]]:
         """Of the first backward half, for these cotangents of outputs; with the input that each of its results is for."""
         count, attrs = self.counts[0], record.attrs
-        given = tuple([i for i in self._seeded if cts[i] is not None])
+        arguments = [*attrs["saved"][: self.counts[1] - count]]  # type: ignore[index]
+        given: tuple[int, ...] = ()
+        for i in self._seeded:
+            if (ct := cts[i]) is not None:
+                given += (i,)
+            arguments.append(_zeros(record, i, count, False) if ct is None else ct)
         places = self._connected.get(given)
         if places is None:
             inputs = attrs["program"].inputs_of(frozenset(given))  # type: ignore[index]
             places = self._connected[given] = [i if i in inputs else None for i in self._answers]
-        arguments = [*attrs["saved"][: self.counts[1] - count]]  # type: ignore[index]
-        for i in self._seeded:
-            arguments.append(_zeros(record, i, count, False) if (ct := cts[i]) is None else ct)
         return places, arguments
 
     def cotangents(self, record: Record, cts: Sequence[Any]) -> dict[Record | None, Any] | None:
@@ -458,7 +460,9 @@ class Levels:
         cotangents: dict[Record | None, Any] = {}
         for place, grad in zip(places, grads, strict=True):
             if place is not None:
-                if not isfinite(vdot(grad, grad) if grad.ndim else grad) or (node := nodes[place]) in cotangents:
+                rank = grad.ndim
+                size = grad.dot(grad) if rank == 1 else vdot(grad, grad) if rank else grad
+                if not isfinite(size) or (node := nodes[place]) in cotangents:
                     return None
                 cotangents[node] = grad
         return cotangents

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, TypeAlias, TypeVar, overload
 
 from gradtape import tree
 from gradtape.ad.backward import Settled, Step, all_finite, gradients
-from gradtape.core.dispatch import convert
+from gradtape.core.dispatch import PART, convert
 from gradtape.core.hinting import Hinting
 from gradtape.core.hooks import HOOKS
 from gradtape.core.observers import SESSION, TOOLS, Later, TapeObserver
@@ -401,11 +401,15 @@ class GradientTape(JacobianMethods, ToolMethods, Hinting):
         mode = mode if mode.__class__ is UnconnectedGradients else UnconnectedGradients(mode)
         if self._spent_at is not None:
             self._unspent("gradient")
-        flat = [messages.check_source(s, self._told) for s in tree.flatten(sources)]
         # (one plain tensor, as nearly always, needs no walk through a structure)
+        if sources.__class__ is Tensor or sources.__class__ is Variable:
+            flat = [messages.check_source(sources, self._told)]
+        else:
+            flat = [messages.check_source(s, self._told) for s in tree.flatten(sources)]
         plain = target.__class__ is Tensor and target._data.dtype.kind in "fc"
         targets = [target] if plain else [messages.check_target(self._read(t), flat) for t in tree.flatten(target)]
-        answers = gradient_of_call(self, target, flat) if plain and output_gradients is None else None
+        is_output = plain and target._node is not None and target._node.op is PART and output_gradients is None
+        answers = gradient_of_call(self, target, flat) if is_output else None
         if answers is None:
             answers = self._differentiate(targets, seeds_of(targets, target, output_gradients), flat)
         for observer in SESSION.observers:

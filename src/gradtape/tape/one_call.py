@@ -22,10 +22,11 @@ if TYPE_CHECKING:
 
 
 def gradient_of_call(tape: GradientTape, target: Tensor, sources: list[Source]) -> list[Answer] | None:
-    """The answers for one number as target and its default seed; None where the tape has to be walked."""
-    part, records, data = target._node, tape.records, target._data
+    """The answers for one number as target (a `PART`) and its default seed; None where the tape has to be walked."""
+    part: Any = target._node
+    records, data = tape.records, target._data
     # (what another tape recorded, which is closed by now, has no past)
-    if part is None or part.op is not PART or data.shape or not records or part.nodes != (call := records[0],):
+    if data.shape or not records or part.nodes != (call := records[0],):
         return None
     for record in records[1:]:
         if record.op is not PART:
@@ -36,7 +37,7 @@ def gradient_of_call(tape: GradientTape, target: Tensor, sources: list[Source]) 
     if TRACING.get() is not None or (SCOPE.get() is not None and tape._others() is not None):
         return None
     seeds: list[Any] = [None] * len(call.shape)
-    seeds[part.attrs["index"]] = ones_of(data)  # type: ignore[index]
+    seeds[part.attrs["index"]] = ones_of(data)
     cotangents = levels.cotangents(call, seeds)
     if cotangents is None:
         return None
