@@ -80,11 +80,14 @@ def pack_sequence_as(structure: Structure, flat_sequence: Iterable[Any], expand_
     {'b': 2, 'a': [1]}
     """
     values = list(flat_sequence)
-    count = len(flatten(structure))
-    if count != len(values):
-        raise ValueError(f"the structure has {count} leaves but {len(values)} values were given")
     feed = iter(values)
-    return _rebuild(structure, feed)
+    try:
+        packed = _rebuild(structure, feed)
+        if next(feed, feed) is feed:
+            return packed
+    except StopIteration:
+        pass
+    raise ValueError(f"the structure has {len(flatten(structure))} leaves but {len(values)} values were given")
 
 
 def _rebuild(structure: Structure, feed: Iterator[Any]) -> Any:

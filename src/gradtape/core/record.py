@@ -402,14 +402,18 @@ def forget(records: RecordList, skeleton: bool) -> None:
     for record in reversed(records):
         if record.keys is not keys:  # records share few tuples of keys: ask once per run of the same one
             keys = record.keys
-            shared = any([key.open for key in keys])  # noqa: C419  (quicker than a generator)
-        if not shared:
-            record.saved = ()
-            if record.attrs is not None:  # index arrays, and what a custom gradient function captured
-                keep = record.op.skeleton if skeleton else None
-                record.attrs = None if keep is None else keep(record.attrs)
-            if not skeleton:
-                record.nodes = ()
+            shared = False
+            for key in keys:
+                shared = shared or key.open
+        if shared:
+            continue
+        record.saved = ()
+        if not skeleton:
+            record.nodes = ()
+            record.attrs = None
+        elif record.attrs is not None:  # index arrays, and what a custom gradient function captured
+            keep = record.op.skeleton
+            record.attrs = None if keep is None else keep(record.attrs)
 
 
 _TOLD = ("key", "level", "slow", "records", "sites", "communicated", "add_observer")  # of tapes, beside what `Recorder` has
@@ -494,17 +498,23 @@ class RecordingScope:
         self.code: CodeType | None = None
         self.orders = 0
         self.site: AskedAt | None = None
-        self.keys = tuple([r.key for r in recorders])
-        self.subsets: dict[tuple[TapeKey, ...], tuple[TapeKey, ...]] = {self.keys: self.keys}
-        lists = [r.records for r in recorders if r.key.holds and not r.slow]
+        keys: Keys = ()
+        lists: list[RecordList] = []
+        for recorder in recorders:
+            key = recorder.key
+            keys += (key,)
+            if key.holds and not recorder.slow:
+                lists.append(recorder.records)
         plain = 0 < len(recorders) == len(lists)
+        self.keys = keys
+        self.subsets: dict[Keys, Keys] = {keys: keys}
         self.listeners = () if plain else tuple([r for r in recorders if r.slow or not r.key.holds])
         self.lists: list[RecordList] = lists if plain else []
-        self.fast = self.keys if plain else None
+        self.fast = keys if plain else None
         self.covers: set[Keys] = set()
         self.meets: set[Keys] = set()
         self.passed: set[VariableKey] = set()  # variables that were read and that no recorder watches
-        self.records: RecordList | None = self.lists[0] if len(self.lists) == 1 else None
+        self.records: RecordList | None = lists[0] if plain and len(lists) == 1 else None
 
     def with_recorder(self, recorder: Recorder) -> RecordingScope:
         return RecordingScope((*self.recorders, recorder), self.batches)

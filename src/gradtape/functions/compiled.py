@@ -9,11 +9,13 @@ record, the call also keeps what the derivative of the forward half needs, and s
 from __future__ import annotations
 
 import functools
+from cmath import isfinite
 from collections.abc import Callable, Sequence
 from sys import _getframe
 from typing import Any
 
 import numpy as np
+from numpy import vdot
 
 import gradtape.ad.regions  # noqa: F401  (its rules answer for the records made here)
 from gradtape.ad.activity import useful, varied
@@ -26,7 +28,7 @@ from gradtape.ad.sweep import Sweep
 from gradtape.core.dispatch import PART, RUNNERS as RUNNERS, WATCHERS, record_general, reparted, unrecorded
 from gradtape.core.hooks import HOOKS
 from gradtape.core.opdef import Op
-from gradtape.core.record import SCOPE, Record, RecordingScope, TapeKey, leaf, user_frame
+from gradtape.core.record import INTERNAL, SCOPE, Record, RecordingScope, TapeKey, leaf, user_frame
 from gradtape.core.tensor import Tensor, box
 from gradtape.errors import FailedPreconditionError, OpError, StaticDimensionNeeded
 from gradtape.functions.numerics import CheckedEvaluation, checking
@@ -297,7 +299,10 @@ def orders(scope: RecordingScope) -> int:
     """How many derivatives, one of the other, the recorders of a scope may be asked for: one each, and a persistent tape may be
     asked again for what it gave."""
     if not scope.orders:
-        scope.orders = len(scope.recorders) + any([getattr(r, "_persistent", False) for r in scope.recorders])  # noqa: C419
+        scope.orders = len(scope.recorders)
+        for recorder in scope.recorders:
+            if getattr(recorder, "_persistent", False):
+                scope.orders = len(scope.recorders) + 1
     return scope.orders
 
 
@@ -314,7 +319,10 @@ class Levels:
     gives what a derivative of order k + 1 needs besides the outputs of level k. The last level is what runs. The program keeps
     its levels, so they do not refer to it: the record of a call does."""
 
-    __slots__ = ("_connected", "_first", "_forward", "_is_complex", "_parts", "_seeded", "_wanted", "again", "counts")
+    __slots__ = (
+        "_answers", "_connected", "_first", "_forward", "_is_complex", "_is_plain", "_parts", "_seeded", "_sizes", "_wanted",
+        "again", "counts",
+    )  # fmt: skip
 
     def __init__(self, program: Compiled, wanted: frozenset[int], depth: int) -> None:
         levels = [program]
@@ -329,9 +337,12 @@ class Levels:
         self._is_complex = any(value.type.dtype.is_complex for value in levels[-1].block.results)
         self._seeded = program.differentiable_outputs
         half, _, self._first = program.halves(wanted, self._seeded)
-        # the inputs that the first backward half answers for, if a cotangent of every output arrives
-        connected = program.inputs_of(frozenset(self._seeded))
-        self._connected = [i if i in connected else None for i in half.answers]
+        self._answers = half.answers
+        # the inputs that the first backward half answers for, by the outputs of which cotangents arrive
+        self._connected: dict[tuple[int, ...], list[int | None]] = {}
+        self._sizes: tuple[Any, int] | None = None
+        types = [value.type for value in (*half.backward.results, *[program.block.params[i] for i in half.answers])]
+        self._is_plain = all(type.dtype.name in ("float32", "float64") and isinstance(type, TensorSpec) for type in types)
 
     @property
     def native(self) -> Callable[..., Any] | None:
@@ -365,21 +376,20 @@ class Levels:
             return None
         frame: Any = _getframe(3)
         if frame.f_code is not scope.code:  # often the code that called last, which was found to be the user's
-            frame = user_frame(1)
+            if frame.f_code.co_filename in INTERNAL:
+                frame = user_frame(1)
             scope.code = frame.f_code
-        site = frame.f_code, frame.f_lasti, (scope.when, unknown) if unknown else scope.when
-        shapes = tuple([(a.shape, a.dtype) for a in results])
-        entries = [leaf(scope.keys, shapes, tuple(nodes), FUNCTION, self.attrs(program, arrays, results, kinds), *site)]
+        code, lasti, when = frame.f_code, frame.f_lasti, (scope.when, unknown) if unknown else scope.when
+        shapes, size = self._sizes or self._sizes_of(results)
+        keys, attrs = scope.keys, self.attrs(program, arrays, results, kinds)
+        entries = [leaf(keys, shapes, tuple(nodes), FUNCTION, attrs, code, lasti, when)]
         owner = (entries[0],)
         outs: list[Tensor] = []
         # residuals have no records of their own: whoever differentiates them makes some (`reparted`)
-        for index, data in zip(self._parts, results, strict=False):
-            part = leaf(scope.keys, data.shape, owner, PART, index, *site)
+        for index, data, (shape, _) in zip(self._parts, results, shapes, strict=False):
+            part = leaf(keys, shape, owner, PART, index, code, lasti, when)
             entries.append(part)
             outs.append(box(data, part))
-        size = 200 * len(entries)
-        for a in results:
-            size += a.nbytes
         for records in scope.lists:
             records.extend(entries)
             records.budget -= size
@@ -389,6 +399,14 @@ class Levels:
             if records.budget < 0:
                 records.sweep()
         return outs
+
+    def _sizes_of(self, results: tuple[Any, ...]) -> tuple[Any, int]:
+        """Shape and dtype of each result, and the bytes that a record of them takes: asked once, if no run has others."""
+        sizes = tuple([(a.shape, a.dtype) for a in results]), 200 * len(self._parts) + 200 + sum(a.nbytes for a in results)
+        shapes = [value.type.shape for value in self._forward[-1].block.results]
+        if all(shape.rank is not None and all(size.__class__ is int for size in shape) for shape in shapes):
+            self._sizes = sizes
+        return sizes
 
     # -- its derivative ------------------------------------------------------------------------------------------------
 
@@ -402,24 +420,52 @@ class Levels:
         nodes, needed = record.nodes, sweep.needed
         boxed = isinstance(cts[last], Tensor)
         if last < counts[0] and not boxed:
-            arguments = [*record.attrs["saved"][: counts[1] - counts[0]]]  # type: ignore[index]
-            for i in self._seeded:
-                if cts[i] is None:
-                    break
-                arguments.append(cts[i])
-            else:
-                grads = self._first.run(arguments)
-                cotangents = sweep.cotangents
-                for place, grad in zip(self._connected, grads, strict=True):
-                    if place is not None and (node := nodes[place]) in needed:
-                        if node in cotangents:
-                            sweep.add(node, grad)
-                        else:
-                            cotangents[node] = grad
-                return
+            places, arguments = self._arguments(record, cts)
+            cotangents = sweep.cotangents
+            for place, grad in zip(places, self._first.run(arguments), strict=True):
+                if place is not None and (node := nodes[place]) in needed:
+                    if node in cotangents:
+                        sweep.add(node, grad)
+                    else:
+                        cotangents[node] = grad
+            return
         order = next(k for k, count in enumerate(counts) if last < count)
         answer = self._again if order == len(counts) - 1 else functools.partial(self._backward, order)
         sweep.add_all(nodes, answer(record, cts, tuple([node in needed for node in nodes]), boxed))
+
+    def _arguments(self, record: Record, cts: Sequence[Any]) -> tuple[list[int | None], list[Any]]:
+        """Of the first backward half, for these cotangents of outputs; with the input that each of its results is for."""
+        count, attrs = self.counts[0], record.attrs
+        arguments = [*attrs["saved"][: self.counts[1] - count]]  # type: ignore[index]
+        given: tuple[int, ...] = ()
+        for i in self._seeded:
+            if (ct := cts[i]) is not None:
+                given += (i,)
+            arguments.append(_zeros(record, i, count, False) if ct is None else ct)
+        places = self._connected.get(given)
+        if places is None:
+            inputs = attrs["program"].inputs_of(frozenset(given))  # type: ignore[index]
+            places = self._connected[given] = [i if i in inputs else None for i in self._answers]
+        return places, arguments
+
+    def cotangents(self, record: Record, cts: Sequence[Any]) -> dict[Record | None, Any] | None:
+        """What `pull` adds on bare arrays, if machine code gives it, all of it finite and nothing to be added up."""
+        first, nodes = self._first, record.nodes
+        if not self._is_plain or first._entry is first._executable or RUNNERS:
+            return None
+        places, arguments = self._arguments(record, cts)
+        grads: Any = first._entry(*arguments)  # type: ignore[misc]  # neither is it None: nothing is compiled then
+        if grads.__class__ is not tuple:
+            return None
+        cotangents: dict[Record | None, Any] = {}
+        for place, grad in zip(places, grads, strict=True):
+            if place is not None:
+                rank = grad.ndim
+                size = grad.dot(grad) if rank == 1 else vdot(grad, grad) if rank else grad
+                if not isfinite(size) or (node := nodes[place]) in cotangents:
+                    return None
+                cotangents[node] = grad
+        return cotangents
 
     def _backward(self, order: int, record: Record, cts: Sequence[Any], needed: tuple[bool, ...], boxed: bool) -> Sequence[Any]:
         """The cotangents of the inputs by the backward half of one level."""

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, TypeAlias, TypeVar, overload
 
 from gradtape import tree
 from gradtape.ad.backward import Settled, Step, all_finite, gradients
-from gradtape.core.dispatch import convert
+from gradtape.core.dispatch import PART, convert
 from gradtape.core.hinting import Hinting
 from gradtape.core.hooks import HOOKS
 from gradtape.core.observers import SESSION, TOOLS, Later, TapeObserver
@@ -44,6 +44,7 @@ from gradtape.ops.create import zeros_like
 from gradtape.ops.stop import ASSIGN
 from gradtape.tape import tape_messages as messages
 from gradtape.tape.native_forms import noticed
+from gradtape.tape.one_call import gradient_of_call
 from gradtape.tape.seeds import seeds_of
 from gradtape.tape.tape_jacobian import JacobianMethods, walk_again
 from gradtape.tape.tape_messages import Mode, Source, UnconnectedGradients
@@ -222,21 +223,25 @@ class GradientTape(JacobianMethods, ToolMethods, Hinting):
     def __del__(self) -> None:
         # (one that could not be made has nothing to free; none that records is deleted: its scope holds it)
         if not getattr(self, "_closed", True):
-            self._release()
+            self._let_go()
 
     def _release(self) -> None:
-        """Drop all records; versions shared with another open tape keep their values."""
-        for observer in SESSION.observers:
-            observer.released(self)
-        # closed before the records are forgotten: a record is kept for those whose keys are open
-        self.key.close()
-        forget(self.records, skeleton=False)
+        """Drop all records, and what else it knows."""
+        self._let_go()
         self.records.clear()
         self._variables.clear()
         self._kept.clear()
         self._tensors.clear()
         self._communications.clear()
         self._memory = None
+
+    def _let_go(self) -> None:
+        """Empty all records; versions shared with another open tape keep their values."""
+        for observer in SESSION.observers:
+            observer.released(self)
+        # closed before the records are forgotten: a record is kept for those whose keys are open
+        self.key.close()
+        forget(self.records, skeleton=False)
 
     def _usable(self, what: str) -> None:
         if self._closed:
@@ -260,23 +265,13 @@ class GradientTape(JacobianMethods, ToolMethods, Hinting):
         Raises:
             ValueError: for something that is not a tensor or variable.
         """
-        self._usable("watch")
+        if self._closed:
+            self._usable("watch")
         if not self._entered:
             raise FailedPreconditionError("watch: this tape is not recording yet; call tape.watch(x) inside `with tape:`")
-        # all are looked at before the first is watched: a call that is refused has watched nothing
-        leaves = [tensor] if tensor.__class__ is Tensor else [unwrapped(item) for item in tree.flatten(tensor)]
-        # (tensors of floats, as nearly all are, need no further look)
-        others = [item for item in leaves if item.__class__ is not Tensor or item._data.dtype.kind not in "fc"]
-        for item in others:
-            if not isinstance(item, (Tensor, Variable)):
-                raise ValueError(
-                    f"watch: {item!r} of type {type(item).__name__} is not a tensor or variable; "
-                    "convert it with gt.constant(...) and compute with the result"
-                )
-        for item in others:
-            if not item.dtype.is_differentiable:
-                messages.warn_not_differentiable("watch: the source", item)
-                self._told = (*self._told, weakref.ref(item))
+        # (a tensor of floats, as nearly all are, needs no further look)
+        plain = tensor.__class__ is Tensor and tensor._data.dtype.kind in "fc"
+        leaves = [tensor] if plain else self._watchable(tensor)
         if self._spent_at is not None:
             self._fresh()
         for item in leaves:
@@ -286,6 +281,21 @@ class GradientTape(JacobianMethods, ToolMethods, Hinting):
                     self._watch_variable(item)
                 else:
                     self._watch_tensor(item)
+
+    def _watchable(self, structure: Any) -> list[Source]:
+        """What to watch of a structure. All are looked at first: a call that is refused has watched nothing."""
+        leaves = [unwrapped(item) for item in tree.flatten(structure)]
+        for item in leaves:
+            if not isinstance(item, (Tensor, Variable)):
+                raise ValueError(
+                    f"watch: {item!r} of type {type(item).__name__} is not a tensor or variable; "
+                    "convert it with gt.constant(...) and compute with the result"
+                )
+        for item in leaves:
+            if not item.dtype.is_differentiable:
+                messages.warn_not_differentiable("watch: the source", item)
+                self._told = (*self._told, weakref.ref(item))
+        return leaves
 
     def _watch_variable(self, variable: Variable) -> None:
         node = variable._tensor._node
@@ -388,19 +398,27 @@ class GradientTape(JacobianMethods, ToolMethods, Hinting):
         """
         mode = unconnected_gradients
         mode = mode if mode.__class__ is UnconnectedGradients else UnconnectedGradients(mode)
-        self._unspent("gradient")
+        if self._spent_at is not None:
+            self._unspent("gradient")
         # (one plain tensor, as nearly always, needs no walk through a structure)
-        leaves = [target] if target.__class__ is Tensor else [self._read(t) for t in tree.flatten(target)]
-        flat = [messages.check_source(s, self._told) for s in tree.flatten(sources)]
-        targets = [messages.check_target(t, flat) for t in leaves]
-        seeds = seeds_of(targets, target, output_gradients)
-        answers = self._differentiate(targets, seeds, flat)
+        if sources.__class__ is Tensor or sources.__class__ is Variable:
+            flat = [messages.check_source(sources, self._told)]
+        else:
+            flat = [messages.check_source(s, self._told) for s in tree.flatten(sources)]
+        plain = target.__class__ is Tensor and target._data.dtype.kind in "fc"
+        targets = [target] if plain else [messages.check_target(self._read(t), flat) for t in tree.flatten(target)]
+        is_output = plain and target._node is not None and target._node.op is PART and output_gradients is None
+        answers = gradient_of_call(self, target, flat) if is_output else None
+        if answers is None:
+            answers = self._differentiate(targets, seeds_of(targets, target, output_gradients), flat)
         for observer in SESSION.observers:
             observer.asked(self, targets, flat, answers)
-        missing = [i for i, answer in enumerate(answers) if answer is None]
-        for i in missing:
-            answers[i] = self._settled(flat[i], targets, mode)
-        if mode is UnconnectedGradients.NONE and flat and len(missing) == len(flat):
+        missing = 0
+        for i, answer in enumerate(answers):
+            if answer is None:
+                missing += 1
+                answers[i] = self._settled(flat[i], targets, mode)
+        if missing and missing == len(flat) and mode is UnconnectedGradients.NONE:
             messages.warn_none(self, flat[0], targets)
         if not self._persistent:
             self._note_zeros(targets, flat, answers)
@@ -572,7 +590,7 @@ class GradientTape(JacobianMethods, ToolMethods, Hinting):
 
     def _spend(self) -> None:
         """A one-shot tape frees its values after its gradient; its skeleton stays until it is deleted."""
-        frame = user_frame(1)
+        frame = user_frame(2)
         self._spent_at = (frame.f_code, frame.f_lasti)
         if self._active:
             enter_scope(current_scope().without(self))

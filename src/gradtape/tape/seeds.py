@@ -46,12 +46,14 @@ _ONE: dict[np.dtype[Any], Any] = {}  # scalars do not change, and making one tak
 
 def _ones(tensor: Tensor) -> Tensor:
     """The default seed, made without recording anything."""
-    if tensor.wraps:
-        return ones_like(tensor)
-    data = tensor._data
+    return ones_like(tensor) if tensor.wraps else box(ones_of(tensor._data))
+
+
+def ones_of(data: Any) -> Any:
+    """Ones like an array or a number."""
     if data.shape:
         ones: Any = np.empty(data.shape, data.dtype)
         ones.fill(1)  # (what `np.ones` does, in a fraction of its time)
     elif (ones := _ONE.get(data.dtype)) is None:
         ones = _ONE[data.dtype] = data.dtype.type(1)
-    return box(ones)
+    return ones

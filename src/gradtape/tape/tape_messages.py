@@ -99,8 +99,10 @@ def check_source(given: object, told: Sequence[weakref.ref[Source]] = ()) -> Sou
     """A source is a tensor or a variable. Users were `told` of integers when they had a tape watch them."""
     if given.__class__ is Tensor and given._data.dtype.kind in "fc":  # what it often is
         return given
+    if given.__class__ is Variable and given._dtype.is_differentiable:
+        return given
     source = unwrapped(given)
-    if source.__class__ is Variable or isinstance(source, (Tensor, Variable)):
+    if isinstance(source, (Tensor, Variable)):
         if not source.dtype.is_differentiable and not any(integers() is source for integers in told):
             warn_not_differentiable("gradient: the source", source)
         return source

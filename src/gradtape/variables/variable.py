@@ -202,7 +202,10 @@ class Variable(PartUpdates):
         node = tensor._node
         known = () if node is None else node.keys
         recorders = [*self._onlookers(tensor), *scope.recorders] if TRACING_VARIABLES.count else scope.recorders
-        new = [r for r in recorders if r.key not in known and r.watches(self)]
+        new = []
+        for recorder in recorders:
+            if recorder.key not in known and recorder.watches(self):
+                new.append(recorder)
         if new:
             return self.watched_by(new, scope)
         # Nobody watches it; what is computed from it remembers the variable, so that `tape.explain` can name it.
@@ -222,18 +225,21 @@ class Variable(PartUpdates):
             traced = TRACING_VARIABLES.count
             tensor = self._tensor if traced else self._stored
             node = tensor._node
-            recorders = [*(self._onlookers(tensor) if traced else ()), *(() if scope is None else scope.recorders)]
             holders = new
             if node is None or node.op is None or not node.keys:
-                # a new leaf replaces the old one for those who knew it, too: one version has one identity
-                if new != recorders:
+                if not traced and scope is not None and new == [*scope.recorders]:  # nearly always
+                    keys = scope.keys
+                else:
+                    # a new leaf replaces the old one for those who knew it, too: one version has one identity
+                    recorders = [*(self._onlookers(tensor) if traced else ()), *(() if scope is None else scope.recorders)]
                     recorders += [r for r in new if r not in recorders]
                     known = () if node is None else node.keys
                     holders = [r for r in recorders if r.key in known or r in new]
-                keys = tuple([r.key for r in holders])
+                    keys = tuple([r.key for r in holders])
+                    keys = keys if scope is None else scope.subsets.setdefault(keys, keys)
                 shape = tensor.shape if tensor.wraps else tensor._data.shape
                 origin: tuple[Unwatched, ...] = (self._key,) if self._past is None else (self._key, self._past)
-                node = leaf(keys if scope is None else scope.subsets.setdefault(keys, keys), shape, origin)
+                node = leaf(keys, shape, origin)
                 tensor = tensor.__copy__()
                 if traced:
                     lift(tensor)
