@@ -402,9 +402,7 @@ def forget(records: RecordList, skeleton: bool) -> None:
     for record in reversed(records):
         if record.keys is not keys:  # records share few tuples of keys: ask once per run of the same one
             keys = record.keys
-            shared = False
-            for key in keys:
-                shared = shared or key.open
+            shared = any([key.open for key in keys])  # noqa: C419  (quicker than a generator)
         if shared:
             continue
         record.saved = ()

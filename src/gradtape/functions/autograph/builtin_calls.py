@@ -283,7 +283,7 @@ def _by_key(builtin: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return builtin(values, **kwargs)
 
 
-_GONE_THROUGH = (list, deque, type({}.values()))
+_GONE_THROUGH: tuple[type, ...] = (list, deque, type({}.values()))
 
 
 def _noted(args: tuple[Any, ...]) -> tuple[Any, ...]:
