@@ -54,6 +54,9 @@ class Recorder:
 
     follows_changes = True
 
+    def opened(self, container: Any) -> None:
+        self.log.append(("opened", type(container).__name__))
+
     def changed(self, target: Any) -> None:
         self.log.append(("changed", type(target)(target)))
 
@@ -144,7 +147,7 @@ def test_container_methods(recorder: Recorder) -> None:
     assert (xs, d, s) == ([5, 4, 1], {"z": 0, "a": 1}, {0, 7, 8})
     assert recorder.log == [
         ("list", [1]), ("changed", [1, 4]), ("list", [1, 4]), ("changed", [1, 4, 5]),
-        ("list", [1, 4, 5]), ("changed", [5, 4, 1]),
+        ("opened", "list"), ("list", [1, 4, 5]), ("changed", [5, 4, 1]),
         ("dict", {"z": 0}), ("changed", {"z": 0, "a": 1}), ("set", {0}), ("changed", {0, 7}), ("set", {0, 7}),
         ("changed", {0, 7, 8}),
     ]  # fmt: skip

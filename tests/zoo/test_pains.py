@@ -498,6 +498,6 @@ def test_filling_an_array_is_linear_in_its_length():
     def allocated(size):
         x = wide(np.linspace(0.1, 1.0, size))
         f(x, gt.constant(2))
-        return peak_of_gradient(f, x, gt.constant(size))[0]
+        return min(peak_of_gradient(f, x, gt.constant(size))[0] for _ in range(3))  # the first may load or compile something
 
     assert allocated(2000) < 6 * allocated(500) + 100_000
