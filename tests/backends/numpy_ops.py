@@ -19,6 +19,9 @@ REASONS: dict[str, str] = {
 }
 CALL_NUMPY = {name: reason for reason, names in REASONS.items() for name in names.split()}
 # one rank alone sends nothing, and leaves these to NumPy; among several, machine code calls MPI's functions
-ALONE = {"all_extreme", "all_stack", "all_sum", "all_swap", "from_root", "sum_scatter", "swap_edges", "swap_with"}
+ALONE = {
+    "all_extreme", "all_stack", "all_sum", "all_swap", "from_root", "rows_of_root", "stack_on_root", "sum_scatter",
+    "sum_to_root", "swap_edges", "swap_with",
+}  # fmt: skip
 # batches and sizes of the run are LAPACK's through NumPy and SciPy; of two matrices machine code calls LAPACK and BLAS
 IN_PART = {"solve", "triangular_solve"}

@@ -66,7 +66,7 @@ def test_effects_are_marked() -> None:
 
 def test_keys_are_fresh_and_reproducible() -> None:
     gt.random.set_seed(5)
-    source = random_state._Stream(random_state.STATE, None)
+    source = random_state.KeyStream(random_state.STATE, None)
     first, second = staged.DRAW_KEY.impl(source=source), staged.DRAW_KEY.impl(source=source)
     assert staged.DRAW_KEY.infer(source=source) == TensorSpec((2,), "uint64")
     assert first.shape == (2,)
