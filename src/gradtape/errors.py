@@ -93,6 +93,10 @@ class OperatorNotAllowedInGraphError(OpError, TypeError):
     tensor: object = None  # the tensor that was asked
 
 
+class NumberDoesNotFitError(OpError, TypeError):
+    """A Python number that the dtype it gives way to cannot hold."""
+
+
 class StaticDimensionNeeded(OpError, TypeError):  # noqa: N818 (a fact about the program, named as one)
     """Python needs the value of a dimension that is known only when the program runs."""
 

@@ -23,5 +23,6 @@ ALONE = {
     "all_extreme", "all_stack", "all_sum", "all_swap", "from_root", "rows_of_root", "stack_on_root", "sum_scatter",
     "sum_to_root", "swap_edges", "swap_with",
 }  # fmt: skip
-# batches and sizes of the run are LAPACK's through NumPy and SciPy; of two matrices machine code calls LAPACK and BLAS
-IN_PART = {"solve", "triangular_solve"}
+# batches and sizes of the run are LAPACK's through NumPy and SciPy; of two matrices machine code calls LAPACK and BLAS.
+# Python's integers are checked by machine code one by one, in lists by NumPy
+IN_PART = {"solve", "triangular_solve", "narrow", "exact"}

@@ -31,7 +31,7 @@ USES = (
     "gt.tensor_scatter_nd_update(t, [[0]], [k])", "changed(t, k)",
 )  # fmt: skip
 HEAD = "import gradtape as gt\nimport math\ndef changed(t, k):\n    t[0] = k\n    return t\n"
-SMALL = ("int8", "uint8", "int16", "uint16", "uint32", "int64", "uint64")
+DTYPES = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
 
 
 def function_of(source: str, tmp_path):
@@ -57,7 +57,7 @@ def outcome(function, *args):
     return [(gt.convert_to_tensor(leaf).dtype.name, np.asarray(leaf).tolist()) for leaf in result]
 
 
-@pytest.mark.parametrize("dtype", SMALL)
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_a_number_of_the_program_fits_the_dtype_it_meets(dtype, tmp_path):
     limits = np.iinfo(dtype)
     numbers = [n for n in (3, -7, int(limits.max) + 1, int(limits.min) - 1) if -(2**62) < n < 2**62]
@@ -67,13 +67,48 @@ def test_a_number_of_the_program_fits_the_dtype_it_meets(dtype, tmp_path):
         mode = tuple(COMPILED)[number % 2]
         for value in numbers:
             if abs(value) >= 2**31 and "dtype" not in use and "t" not in use.replace("gt.constant", ""):
-                continue  # without a dtype or a tensor beside it, such a number is an int32 in a program
+                continue  # without a dtype or a tensor beside it, such a number is an int32 in a program: the test below
             source = f"def f(t, s):\n    t = gt.identity(t)\n    {BINDINGS[binding].format(value=value)}\n    return {use}\n"
             function = function_of(source, tmp_path)
             call = compiled(function, mode)
             for s in (1.0, -1.0):
                 args = gt.constant([1, 2], dtype), gt.constant(s)
                 assert outcome(call, *args) == outcome(function, *args), (mode, s, source)
+
+
+@pytest.mark.parametrize("use", ["gt.constant(k)", "gt.fill([2], k)", "k", "(t, k)", "gt.constant([k, 1])", "gt.stack([k, k])"])
+@pytest.mark.parametrize("binding", BINDINGS)
+def test_a_number_beyond_int32_that_no_dtype_is_said_for_is_refused_with_its_line(binding, use, tmp_path):
+    for value, mode in itertools.product((2**31 - 1, -(2**31), 2**31, -(2**31) - 1), COMPILED):
+        source = f"def f(t, s):\n    {BINDINGS[binding].format(value=value)}\n    return {use}\n"
+        call = compiled(function_of(source, tmp_path), mode)
+        args = gt.constant([1, 2]), gt.constant(1.0)
+        if -(2**31) <= value < 2**31:
+            assert int(gt.reshape(gt.nest.flatten(call(*args))[-1], [-1])[0]) in (value, 1)
+            continue
+        with pytest.raises(TypeError, match=f"cannot convert {value} to dtype int32: it does not fit; use a wider dtype"):
+            call(*args)
+
+
+GROWN = ("k * k", "k + k", "k - -k", "-k - k", "k ** 3", "k ** 2 + k", "k << 40", "1 << (k % 64)", "k * k % 7", "(k * k + k) // 3")
+
+
+@pytest.mark.parametrize("use", GROWN)
+@pytest.mark.parametrize("binding", BINDINGS)
+def test_what_leaves_64_bits_is_refused_and_never_wraps(binding, use, tmp_path):
+    refused = 0
+    for value, mode in itertools.product((3, -(2**21), 2**31 - 1, 2**40, -(2**62), 2**62), COMPILED):
+        source = f"def f(t, s):\n    {BINDINGS[binding].format(value=value)}\n    return t * ({use})\n"
+        function = function_of(source, tmp_path)
+        args = gt.constant([1.0, 2.0], gt.float64), gt.constant(1.0)
+        try:
+            given = compiled(function, mode)(*args)
+        except TypeError as error:
+            assert "has more than 64 bits" in str(error) and "numbers_" in str(error)
+            refused += 1
+        else:
+            assert np.array_equal(given, function(*args)), (mode, source)
+    assert refused or "%" in use
 
 
 # -- Python's own functions and comparisons ----------------------------------------------------------------------------

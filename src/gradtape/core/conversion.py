@@ -21,7 +21,7 @@ from gradtape.core.strings import text
 from gradtape.core.tensor import Readable, Tensor, box
 from gradtape.core.typing import DTypeLike, TensorLike
 from gradtape.dtypes import as_dtype, numpy_dtype
-from gradtape.errors import InvalidArgumentError
+from gradtape.errors import InvalidArgumentError, NumberDoesNotFitError
 from gradtape.ir.polynomial import Dim
 
 
@@ -286,7 +286,9 @@ def _cast_exact(array: ndarray[Any, Any], wanted: np.dtype[Any], value: object) 
     out = array.astype(wanted)
     whole = array.dtype.kind in "iu" and wanted.kind in "iu" and not isinstance(value, (np.ndarray, np.generic))
     if whole and not (out == array).all():
-        raise TypeError(f"cannot convert {value!r} to dtype {as_dtype(wanted).name}: it does not fit; use a wider dtype")
+        raise NumberDoesNotFitError(
+            f"cannot convert {value!r} to dtype {as_dtype(wanted).name}: it does not fit; use a wider dtype"
+        )
     return out
 
 

@@ -1,4 +1,5 @@
-"""Ops that programs need and eager code does without: constants, placeholders, sizes of axes, effects, masked products.
+"""Ops that programs need and eager code does without: constants, placeholders, sizes of axes, effects, masked products, checks
+of Python's integers.
 
 Effects (`print`, `assert`, `draw_key`, `py_call`) have `effect=True`: they keep their order and are never removed, merged
 or run twice. Ops without operands cannot find a trace through them, so they ask `TRACING`.
@@ -25,7 +26,7 @@ from gradtape.core.record import LOCAL, TRACING
 from gradtape.core.tensor import Readable, Tensor, box
 from gradtape.core.typing import Array, Integer, Number, Size, Value
 from gradtape.dtypes import DTypeLike, as_dtype, int32, int64, numpy_dtype, uint64
-from gradtape.errors import InvalidArgumentError, OpError
+from gradtape.errors import InvalidArgumentError, NumberDoesNotFitError, OpError
 from gradtape.ir.graph import Operation
 from gradtape.ir.polynomial import Dim
 from gradtape.ir.slots import Field, Slot
@@ -431,7 +432,69 @@ MASKED_MULTIPLY = elementwise(
 )  # fmt: skip
 masked_multiply = binary(MASKED_MULTIPLY, "x · y, zero where x is zero and y is not finite.")
 
-OPS = (COPY, SIZED, DIM_VALUE, EXTENT, RANGE, MASKED_MULTIPLY)
+# -- Python's integers --------------------------------------------------------------------------------------------------------
+
+# what may leave the 64 bits, by the name of the op that would do it without looking
+EXACT_ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
+    "add": operator.add, "subtract": operator.sub, "multiply": operator.mul, "pow": operator.pow, "left_shift": operator.lshift,
+}  # fmt: skip
+
+
+def _narrow_impl(x: Array, *, dtype: DTypeLike) -> Array:
+    target = numpy_dtype(dtype)
+    limits = np.iinfo(target)
+    outside = (x < limits.min) | (x > limits.max)
+    if np.any(outside):
+        number = np.asarray(x)[outside].flat[0]
+        raise NumberDoesNotFitError(f"cannot convert {number} to dtype {target.name}: it does not fit; use a wider dtype")
+    return np.asarray(x).astype(target)[()]
+
+
+def _exact_impl(x: Array, y: Array, *, form: str) -> Array:
+    compute = EXACT_ARITHMETIC[form]
+    limits = np.iinfo(np.int64)
+    numbers = [compute(int(a), int(b)) for a, b in np.broadcast(x, y)]
+    for number in numbers:
+        if not limits.min <= number <= limits.max:
+            raise NumberDoesNotFitError(
+                f"the Python number {number} has more than 64 bits: a number that a function computes has at most these. Use a "
+                "float, or a tensor of the dtype that is meant"
+            )
+    return np.array(numbers, np.int64).reshape(np.broadcast_shapes(np.shape(x), np.shape(y)))[()]
+
+
+# in the dtype of the tensors that they meet
+NARROW = nondiff(
+    "narrow", "x", _narrow_impl,
+    infer=lambda x, *, dtype: TensorSpec(x.shape, dtype),
+    reason="integers have no derivative", batch=batching.elementwise,
+    call=lambda x, dtype: apply(NARROW, convert(x), dtype=as_dtype(dtype)),
+    fails=Fails.VALUES,
+    samples=lambda: [
+        Sample(np.array(2**31 - 1), "int32"),
+        Sample(np.array([-128, 127]), "int8"),
+        Sample(np.array(2**31), "int32", raises=(TypeError, "cannot convert 2147483648 to dtype int32")),
+        Sample(np.array([1, -1]), "uint64", raises=(TypeError, "cannot convert -1 to dtype uint64")),
+    ],
+)  # fmt: skip
+EXACT = nondiff(
+    "exact", "x y", _exact_impl,
+    infer=lambda x, y, *, form: TensorSpec(np.broadcast_shapes(x.shape, y.shape), "int64"),
+    reason="integers have no derivative", batch=batching.elementwise,
+    call=lambda x, y, form: apply(EXACT, convert(x), convert(y), form=form),
+    fails=Fails.VALUES,
+    samples=lambda: [
+        Sample(np.array(2**62), np.array(2**62 - 1), "add"),
+        Sample(np.array([3, -3]), np.array([2**40, 7]), "multiply"),
+        Sample(np.array(-(2**62)), np.array(2**62), "subtract"),
+        Sample(np.array(3), np.array(39), "pow"),
+        Sample(np.array(1), np.array(62), "left_shift"),
+        *(Sample(np.array(2**62), np.array(b), form, raises=(TypeError, "more than 64 bits"))
+          for b, form in ((2**62, "add"), (-(2**62), "subtract"), (2, "multiply"), (2, "pow"), (1, "left_shift"))),
+    ],
+)  # fmt: skip
+
+OPS = (COPY, SIZED, DIM_VALUE, EXTENT, RANGE, MASKED_MULTIPLY, NARROW, EXACT)
 PROGRAM_OPS = (CONSTANT, VOID, DIM, DIMS, FILLED, PRINT, ASSERT, DRAW_KEY, PY_CALL)
 
 from gradtape.ops.select import cleaned, minimum

@@ -21,17 +21,16 @@ from gradtape.core.typing import DTypeLike
 from gradtape.dtypes import DType, as_dtype, complex64, int64
 from gradtape.errors import OperatorNotAllowedInGraphError
 from gradtape.ir.graph import Value
-from gradtape.ir.slots import Field, Slot
-from gradtape.ops.compare import less_equal, logical_and
-from gradtape.ops.elementwise import CAST
-from gradtape.ops.reduce import reduce_all
+from gradtape.ops.compare import LEFT_SHIFT
+from gradtape.ops.elementwise import ADD, CAST, MULTIPLY, POW, POWER, SUBTRACT
 from gradtape.ops.shape import stack
-from gradtape.ops.staged import ASSERT
+from gradtape.ops.staged import CONSTANT, EXACT, NARROW
 from gradtape.trace.effects import refuse_in_trial
 from gradtape.trace.tracing import LEVEL, TracedTensor, current_trace, traced
 from gradtape.tree import flatten
 
 _KINDS = "biufc"
+GROWING = (ADD, SUBTRACT, MULTIPLY, POW, LEFT_SHIFT)  # whose results may have more than 64 bits
 _DEFAULTS = {bool: np.bool_, int: np.int32, float: np.float32, complex: np.complex128}  # dtypes of Python numbers as tensors
 
 
@@ -60,8 +59,12 @@ class WeakTensor(TracedTensor):
         return weak(value)
 
     def evaluate(self, op: Op, values: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
-        if op is CAST:
-            self._must_fit(attrs["dtype"])
+        if op is CAST and self._may_not_fit(attrs["dtype"]):
+            return super().evaluate(NARROW, values, attrs).strong()
+        if op is POWER and self.dtype is int64 and attrs["exponent"] >= 2:
+            op, values = (MULTIPLY, (self, self)) if attrs["exponent"] == 2 else (POW, (self, weak_number(attrs["exponent"])))
+        if op in GROWING and _may_grow(op, values):
+            op, attrs = EXACT, {"form": op.name}
         return super().evaluate(op, values, attrs)
 
     def giving_way(self, dtype: DType, demanded: bool = False) -> Any:
@@ -69,22 +72,16 @@ class WeakTensor(TracedTensor):
         wanted = dtype if demanded else met(self.dtype, dtype)
         return self.strong() if wanted is self.dtype else apply(CAST, self, dtype=wanted)
 
-    def _must_fit(self, dtype: DType) -> None:
-        """What gives way to a dtype fits it, as eager code asks of Python's own numbers: the program checks it."""
+    def _may_not_fit(self, dtype: DType) -> bool:
+        """Whether the program has to check that a number fits what it gives way to, as eager code asks of Python's own."""
         have, wanted = self.dtype.dtype, dtype.dtype
         if have.kind in "fc" and wanted.kind in "iu":
             kind = self.python_type.__name__
             raise TypeError(f"cannot convert a Python {kind} to dtype {dtype.name} without losing its fraction")
-        # (every counter meets sizes, which are int32: a check in each loop, for numbers beyond 2^31, is not worth its effect)
-        if wanted.kind not in "iu" or have.kind == "b" or wanted == np.int32:
-            return
+        if wanted.kind not in "iu" or have.kind == "b":
+            return False
         own, limits = np.iinfo(have), np.iinfo(wanted)
-        flags = [less_equal(limits.min, self)] if own.min < limits.min else []
-        flags += [less_equal(self, limits.max)] if own.max > limits.max else []
-        if flags:
-            text = ("cannot convert ", Field(Slot(0), "number"), f" to dtype {dtype.name}: it does not fit; use a wider dtype")
-            attrs = {"template": (text,), "exception": TypeError}
-            current_trace().emit(ASSERT, (reduce_all(functools.reduce(logical_and, flags)), self.strong()), attrs)
+        return own.min < limits.min or own.max > limits.max
 
     @property
     def python_type(self) -> type:
@@ -118,6 +115,15 @@ class WeakTensor(TracedTensor):
     def __format__(self, spec: str) -> str:
         refuse_in_trial("a number of the loop becomes a text")
         return super().__format__(spec)
+
+
+def _may_grow(op: Op, values: tuple[Any, ...]) -> bool:
+    """Whether a result of Python's integers may have more than 64 bits. A sum that grows by a number below 2³¹ would take
+    2³² turns to do so."""
+    if not all(isinstance(v, WeakTensor) and v.dtype is int64 for v in values):
+        return False
+    steps = [v._data.producer.attrs["value"] for v in values if getattr(v._data.producer, "op", None) is CONSTANT]
+    return op not in (ADD, SUBTRACT) or all(abs(int(step)) >= 2**31 for step in steps)
 
 
 def weak(value: Value) -> WeakTensor:
@@ -170,7 +176,7 @@ def _all_weak(tensors: list[Any]) -> tuple[Any, ...]:
 def default_number(value: WeakTensor) -> Any:
     """A staged Python number that leaves the program has the dtype TensorFlow gives such numbers."""
     wanted = as_dtype(_DEFAULTS[value.python_type])
-    return value.strong() if wanted is value.dtype else apply(CAST, value.strong(), dtype=wanted)
+    return value.strong() if wanted is value.dtype else apply(CAST, value, dtype=wanted)
 
 
 def packed(values: Any, dtype: DTypeLike | None, hint: DTypeLike | None) -> Any:

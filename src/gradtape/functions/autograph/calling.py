@@ -240,6 +240,8 @@ def numbers_given(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> t
 
     def given(value: Any) -> Any:
         if isinstance(value, WeakTensor):
+            if name == "cast" and value.python_type is int:  # what does not fit into 32 bits is converted to 64 in eager code
+                return value.strong()
             return value if kinds & set(DECIDING[value.python_type]) else default_number(value)
         if (value.__class__ is list and staged_items(value) is None) or value.__class__ is tuple:
             return type(value)([given(v) for v in value])

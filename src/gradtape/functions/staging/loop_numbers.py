@@ -23,9 +23,10 @@ from gradtape.ops import compare
 from gradtape.ops.dynamic import GETITEM_AT
 from gradtape.ops.elementwise import ABS, ADD, CAST, DIVIDE, MULTIPLY, NEGATIVE, POW, POWER, SUBTRACT
 from gradtape.ops.select import FLOORDIV, MOD
-from gradtape.ops.staged import CONSTANT
+from gradtape.ops.staged import CONSTANT, EXACT, EXACT_ARITHMETIC, NARROW
 from gradtape.ops.stop import IDENTITY, STOP_GRADIENT
 from gradtape.ops.structured import COND, SCAN, WHILE
+from gradtape.trace.weak import GROWING
 
 LIMIT = 2**63
 MAX_TURNS = 1_000_000  # that Python runs ahead for the numbers which each turn makes of those before
@@ -37,6 +38,7 @@ class NumberError(InvalidArgumentError):
 
 
 KEPT = (STOP_GRADIENT, IDENTITY)
+_GROWING = {op.name: op for op in GROWING}
 PYTHON: dict[Op, Callable[..., Any]] = {
     ADD: operator.add, SUBTRACT: operator.sub, MULTIPLY: operator.mul, DIVIDE: operator.truediv, FLOORDIV: operator.floordiv,
     MOD: operator.mod, NEGATIVE: operator.neg, ABS: abs, POW: operator.pow, compare.EQUAL: operator.eq,
@@ -67,8 +69,10 @@ def function_of(operation: Operation) -> Callable[..., Any] | None:
     if op is CONSTANT:
         number = TYPES[kind](operation.attrs["value"])
         return lambda: number
-    if op is CAST:
+    if op in (CAST, NARROW):
         return TYPES[kind]
+    if op is EXACT:
+        return EXACT_ARITHMETIC[operation.attrs["form"]]
     if op is POWER:
         exponent = operation.attrs["exponent"]
         return lambda base: base**exponent
@@ -302,7 +306,9 @@ def check(block: Block, given: dict[Value, Bounds]) -> dict[Value, Bounds]:
             continue
         if function_of(operation) is None or not all(v in known for v in operation.operands):
             continue
-        known[operation.results[0]] = _bounds(operation, [known[v] for v in operation.operands])
+        known[operation.results[0]] = bounds = _bounds(operation, [known[v] for v in operation.operands])
+        if operation.op is EXACT and all(map(math.isfinite, bounds)):  # what is known to fit needs no check at run time
+            operation.op, operation.attrs = _plain(operation), {}
     return known
 
 
@@ -327,8 +333,13 @@ def _check_regions(operation: Operation, known: dict[Value, Bounds]) -> None:
             known[result] = min(low for low, _ in ends), max(high for _, high in ends)  # type: ignore[misc]
 
 
+def _plain(operation: Operation) -> Op:
+    """The op of an operation; of one that checks its result, the op it checks."""
+    return _GROWING[operation.attrs["form"]] if operation.op is EXACT else operation.op
+
+
 def _bounds(operation: Operation, given: list[Bounds]) -> Bounds:
-    op, kind = operation.op, _kind(operation.results[0])
+    op, kind = _plain(operation), _kind(operation.results[0])
     if op in ARITHMETIC and kind == "b":
         # True + True is 2, and in the program a truth value
         raise NumberError("the sum of two truth values is a number in Python")
@@ -344,8 +355,8 @@ def _bounds(operation: Operation, given: list[Bounds]) -> Bounds:
 
 
 def _corners(operation: Operation, given: list[Bounds]) -> Bounds:
-    op, exact = operation.op, _kind(operation.results[0]) == "i"
-    if op in (CAST, *KEPT):
+    op, exact = _plain(operation), _kind(operation.results[0]) == "i"
+    if op in (CAST, NARROW, *KEPT):
         return given[0]
     if op is NEGATIVE:
         return -given[0][1], -given[0][0]
