@@ -325,10 +325,12 @@ class Library:
             code, passes = (code, None) if code is not None else object_code(text, level)
             self.cached = passes is None
             self.weaker = None if passes in (None, attempts(level)[0]) else passes  # than asked for: LLVM broke the module
-            # An engine is made of a module, and what is to be loaded is object code already: an empty one does.
+            # An engine is made of a module, and what is to be loaded is object code already: an empty one does. It is taken
+            # out again, or LLVM would set up its code generator for it, which takes longer than all the rest.
             empty = llvm.parse_assembly("", llvm.create_context())
             empty.triple = _machine(level or 1).triple
             engine = llvm.create_mcjit_compiler(empty, _fresh_machine(level or 1))
+            engine.remove_module(empty)
             engine.add_object_file(llvm.ObjectFileRef.from_data(code))
             engine.finalize_object()
         self._key = id(engine)
