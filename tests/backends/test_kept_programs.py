@@ -47,6 +47,37 @@ def body(x: Any) -> Any:
     return gt.reduce_sum(gt.tanh(x) * x) * 7.125
 
 
+def test_a_program_that_assigns_variables_under_a_tape_is_found(directory: Path) -> None:
+    """As Keras's steps do, whose metrics are variables; the text has their names, and which is which."""
+
+    def step(first: gt.Variable, second: gt.Variable) -> tuple[Any, list[Any]]:
+        def body(x: Any) -> Any:
+            with gt.GradientTape() as tape:
+                tape.watch(x)
+                y = gt.reduce_sum(first.assign_add(x) * second.assign(x * 3.0) * 4.125)
+            return tape.gradient(y, x)
+
+        return compiled(body, X)
+
+    def variables() -> list[gt.Variable]:
+        return [gt.Variable([1.0, 2.0, 3.0], name="counter"), gt.Variable([0.0, 0.5, 1.0], name="counter")]
+
+    results = []
+    for _ in range(2):
+        both = variables()
+        executable, gradient = step(*both)
+        results.append((was_found(executable), [gradient.numpy(), *[v.numpy() for v in both]]))
+    assert [known for known, _ in results] == [False, True]
+    np.testing.assert_array_equal(results[0][1], results[1][1])
+    first, second = variables()
+    executable, gradient = step(second, first)  # the same names, the other way round
+    expected = np.array(X) + np.array([0.0, 0.5, 1.0])
+    np.testing.assert_allclose(second, expected, rtol=1e-6)
+    np.testing.assert_allclose(first, np.array(X) * 3.0, rtol=1e-6)
+    one = gt.Variable([1.0, 2.0, 3.0], name="counter")
+    assert not was_found(step(one, one)[0])  # another program
+
+
 def test_a_program_is_found_without_passes_and_writing(directory: Path) -> None:
     first, value = compiled(body, X)
     assert not was_found(first)

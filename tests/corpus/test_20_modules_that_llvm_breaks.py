@@ -96,7 +96,7 @@ def test_a_program_that_llvm_breaks_is_right_and_told_of_in_debug_mode(monkeypat
     config.debug_passes(True)
     try:
         function = gt.function(f)
-        with pytest.warns(RuntimeWarning, match=r"LLVM's passes made an invalid module.*vectors in loops\).*please report it"):
+        with pytest.warns(RuntimeWarning, match=r"LLVM's passes fail on this program.*vectors in loops\).*please report it"):
             result = function(x)
     finally:
         config.debug_passes(False)

@@ -16,6 +16,7 @@ from gradtape.backends.llvm.products import depthwise, gemm
 from gradtape.backends.llvm.runtime import machine, symbols
 from gradtape.backends.llvm.runtime.support import Part
 from gradtape.backends.llvm.runtime.threads import pool
+from gradtape.core.record import VariableKey
 from gradtape.ir.graph import Block
 from gradtape.ir.printer import text_and_objects
 
@@ -31,7 +32,10 @@ def key_of(traced: Block) -> str | None:
         text, objects = text_and_objects(traced, digests=True)
     except RecursionError:  # regions in regions, deeper than the printer goes
         return None
-    return None if objects else machine.key_of(text, object_cache.makers())
+    # (which variable a value was assigned to is asked by tapes, not by machine code; the text tells them apart)
+    if any(thing.__class__ is not VariableKey for thing in objects):
+        return None
+    return machine.key_of(text, object_cache.makers())
 
 
 def load(key: str) -> machine.Library | None:

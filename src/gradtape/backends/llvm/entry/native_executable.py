@@ -202,7 +202,7 @@ class NativeExecutable:
         done = time.perf_counter()
         _introduce()
         if library is None:
-            library = machine.Library(self.program.source, self.program.level, constants=self.program.constants)
+            library = self._compiled()
         self._weaker = library.weaker
         if library.weaker is not None and self._checked:
             self._tell(library.weaker)
@@ -245,13 +245,30 @@ class NativeExecutable:
         # calls back, and the forms of lists, are objects of this process, which machine code on disk does not have
         return not (self._checked or self._calls.calls or self._takes_lists or self._has_lists or self._weaker)
 
-    def _tell(self, weaker: machine.Passes) -> None:
-        """In debug mode, have somebody tell LLVM's people about the program that their passes break."""
+    def _compiled(self) -> machine.Library:
+        program = self.program
+        try:
+            return machine.Library(program.source, program.level, constants=program.constants)
+        except machine.CannotCompileError as error:
+            where = self._kept_source()
+            warnings.warn(
+                f"{self.name} runs on the NumPy backend, which is slower: LLVM fails on this program ({error}). "
+                f"The program is in {where}: please report it",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+            raise UnsupportedError(f"a program that LLVM fails on ({error})") from error
+
+    def _kept_source(self) -> str:
         with tempfile.NamedTemporaryFile("w", prefix=f"gradtape_{self.name}_", suffix=".ll", delete=False) as file:
             file.write(self.source)
+        return file.name
+
+    def _tell(self, weaker: machine.Passes) -> None:
+        """In debug mode, have somebody tell LLVM's people about the program that their passes break."""
         warnings.warn(
-            f"{self.name}: LLVM's passes made an invalid module of this program, so it is compiled with fewer ({weaker}). "
-            f"Its results are right; it may be slower. The program is in {file.name}: please report it",
+            f"{self.name}: LLVM's passes fail on this program, so it is compiled with fewer ({weaker}). "
+            f"Its results are right; it may be slower. The program is in {self._kept_source()}: please report it",
             RuntimeWarning,
             stacklevel=2,
         )

@@ -3,7 +3,7 @@
 A module's object code is found by everything it depends on: its text, the versions of gradtape and LLVM, CPU and features,
 the optimisation level; not by Python and NumPy, since what is known of their objects stands in the text. What native code needs
 from outside (Python, NumPy, BLAS) it names; addresses are given when it is loaded, so an object from disk works in any
-process. A fork waits until nobody compiles.
+process. A fork waits until nobody compiles. What LLVM asserts of itself does not end the process (`guarding.py`).
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import llvmlite.binding as llvm
 
 from gradtape import config
 from gradtape.backends import object_cache
+from gradtape.backends.llvm.runtime import guarding
 from gradtape.errors import InternalError
 
 _LOCK = threading.RLock()
@@ -75,6 +76,32 @@ def _fresh_machine(level: int) -> llvm.TargetMachine:
     return target.create_target_machine(
         cpu=_STATE["cpu"], features=_STATE["features"], opt=level, reloc="pic", codemodel="jitdefault", jit=True
     )
+
+
+def _llvms(name: str) -> int:
+    """The address of a function of LLVM; called by it, it does not wait for llvmlite's lock, which is one for all contexts."""
+    if "library" not in _STATE:
+        _STATE["library"] = ctypes.CDLL(llvm.ffi.lib._name)
+    return ctypes.cast(_STATE["library"][name], ctypes.c_void_p).value or 0
+
+
+def _guard() -> guarding.Call:
+    """What calls a function of LLVM by its address, so that it raises LLVMAbortError where it would end the process."""
+    if "guard" not in _STATE:
+        _STATE["guard"] = guarding.direct  # while the guard itself is compiled
+        try:
+            if guarding.available():
+                library = _STATE["guard library"] = Library(guarding.text(), level=0)
+                _STATE["guard"] = guarding.guarded(library.address("gt_guard"))
+        except BaseException:
+            del _STATE["guard"]
+            raise
+    return _STATE["guard"]
+
+
+def _pointer(reference: Any) -> int:
+    """The address of an object of LLVM."""
+    return ctypes.cast(reference._ptr, ctypes.c_void_p).value or 0
 
 
 def triple() -> str:
@@ -132,26 +159,70 @@ def attempts(level: int) -> tuple[Passes, ...]:
     return (*ways, Passes(1, False, False), Passes(0, False, False)) if level else (Passes(0, False, False),)
 
 
-def optimized(text: str, level: int = 3) -> tuple[llvm.ModuleRef, Passes]:
-    """The module of a text after LLVM's passes, and which those were.
+class CannotCompileError(InternalError):
+    """LLVM fails on a module whatever is asked of it."""
+
+
+def optimized(text: str, level: int = 3, ways: tuple[Passes, ...] = ()) -> tuple[llvm.ModuleRef, Passes]:
+    """The module of a text after LLVM's passes, and which those were: the first of `ways`, by default all, that it survives.
 
     A module is valid before the passes, or it is our mistake; after them it may not be, as LLVM has mistakes of its own, and
-    code generation ends the process over one. So it is verified again, and passes that break it are left out.
+    code generation asserts that it is. So it is verified again, and passes that break it, or abort, are left out.
     """
     with _LOCK:
         broken = ""
-        for passes in attempts(level):
+        for passes in ways or attempts(level):
             # parsed anew for each attempt: the passes of the one before have changed it
             module = _parsed(text, _machine(level or 1))
             module.verify()
-            _run_passes(module, text, passes)
             try:
+                _run_passes(module, text, passes)
                 module.verify()
-            except RuntimeError as error:
+            except (RuntimeError, guarding.LLVMAbortError) as error:
                 broken = str(error)
                 continue
             return module, passes
-    raise InternalError(f"LLVM accepts a module and refuses it when no pass has changed it: {broken}")
+    raise CannotCompileError(f"LLVM accepts a module and refuses it when no pass has changed it: {broken}")
+
+
+def compiled(text: str, level: int) -> tuple[bytes, Passes]:
+    """A module as object code, and the passes it went through: less is tried where code generation aborts."""
+    ways = attempts(level)
+    with _LOCK:
+        while True:
+            module, passes = optimized(text, level, *[ways] * (ways != attempts(level)))
+            try:
+                # with fewer passes, code generation does less, too
+                return _emitted(module, level or 1 if passes == attempts(level)[0] else passes.level), passes
+            except guarding.LLVMAbortError as error:
+                ways = ways[ways.index(passes) + 1 :]
+                if not ways:
+                    raise CannotCompileError(f"{error} whatever the passes were") from error
+
+
+def _emitted(module: llvm.ModuleRef, level: int) -> bytes:
+    maker, complaint, library = _machine(level), ctypes.c_char_p(), llvm.ffi.lib
+    try:
+        words = _pointer(maker), _pointer(module), True, ctypes.addressof(complaint)
+        address = _guard()(_llvms("LLVMPY_TargetMachineEmitToMemory"), *words)
+    except guarding.LLVMAbortError:
+        _forget(module, module._context, maker)
+        raise
+    buffer = ctypes.cast(address, library.LLVMPY_TargetMachineEmitToMemory.restype)
+    if not buffer:
+        raise InternalError(f"LLVM makes no object code: {(complaint.value or b'').decode()}")
+    try:
+        return ctypes.string_at(library.LLVMPY_GetBufferStart(buffer), library.LLVMPY_GetBufferSize(buffer))
+    finally:
+        library.LLVMPY_DisposeMemoryBuffer(buffer)
+
+
+def _forget(*references: Any) -> None:
+    """Leave objects of LLVM as they are, for ever: it jumped out of a call that was at work on them."""
+    for reference in references:
+        reference.detach()
+        for key in [key for key, kept in _STATE.items() if kept is reference]:
+            del _STATE[key]
 
 
 def _parsed(text: str, machine: llvm.TargetMachine) -> llvm.ModuleRef:
@@ -166,7 +237,8 @@ def _run_passes(module: llvm.ModuleRef, text: str, passes: Passes) -> None:
     options = llvm.create_pipeline_tuning_options(speed_level=passes.level)
     options.loop_vectorization, options.slp_vectorization = passes.loops, passes.straight
     options.loop_unrolling = options.loop_interleaving = passes.level > 1
-    builder = llvm.create_pass_builder(_machine(passes.level), options)
+    maker = _machine(passes.level)
+    builder = llvm.create_pass_builder(maker, options)
     if passes.level:
         manager = builder.getModulePassManager()
     else:
@@ -177,7 +249,11 @@ def _run_passes(module: llvm.ModuleRef, text: str, passes: Passes) -> None:
         manager.add_always_inliner_pass()
         manager.add_instruction_combine_pass()
         manager.add_simplify_cfg_pass()
-    manager.run(module, builder)  # once: a builder that has run keeps the addresses of what ended with the run
+    try:  # once: a builder that has run keeps the addresses of what ended with the run
+        _guard()(_llvms("LLVMPY_RunNewModulePassManager"), _pointer(manager), _pointer(module), _pointer(builder))
+    except guarding.LLVMAbortError:
+        _forget(manager, module, module._context, builder, options, maker)
+        raise
     _free(manager)
     builder.close()
     options.close()
@@ -216,8 +292,7 @@ def object_code(text: str, level: int) -> tuple[bytes, Passes | None]:
     kept = object_cache.load(key)
     if kept is not None:
         return kept, None
-    module, passes = optimized(text, level)
-    code = bytes(_machine(level or 1).emit_object(module))
+    code, passes = compiled(text, level)
     object_cache.store(key, code)
     return code, passes
 
@@ -250,10 +325,12 @@ class Library:
             code, passes = (code, None) if code is not None else object_code(text, level)
             self.cached = passes is None
             self.weaker = None if passes in (None, attempts(level)[0]) else passes  # than asked for: LLVM broke the module
-            # An engine is made of a module, and what is to be loaded is object code already: an empty one does.
+            # An engine is made of a module, and what is to be loaded is object code already: an empty one does. It is taken
+            # out again, or LLVM would set up its code generator for it, which takes longer than all the rest.
             empty = llvm.parse_assembly("", llvm.create_context())
             empty.triple = _machine(level or 1).triple
             engine = llvm.create_mcjit_compiler(empty, _fresh_machine(level or 1))
+            engine.remove_module(empty)
             engine.add_object_file(llvm.ObjectFileRef.from_data(code))
             engine.finalize_object()
         self._key = id(engine)
