@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from benchmarks.workload import Step
-from benchmarks.workloads import lenet, mlp, rnn, second_order, single_op
+from benchmarks.workloads import mlp, rnn, second_order, single_op
 
 
 def version() -> str:
