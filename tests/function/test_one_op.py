@@ -110,6 +110,18 @@ def test_results_that_are_not_finite_are_told_as_in_eager_code(monkeypatch):
         assert any(known.__class__ is not int for known in HEAVY["conv"].quick._known.values())
 
 
+def test_large_filters_are_left_to_blas(monkeypatch):
+    monkeypatch.setattr(one_op, "AFTER", 1)
+    geometry = {"strides": (1, 1), "padding": ((0, 0), (0, 0)), "dilations": (1, 1), "groups": 1}
+    with forms(True):
+        for channels, known in ((512, 0), (511, 1)):
+            x, w, y = (np.ones(shape, np.float32) for shape in ((1, 1, 1, 513), (1, 1, 513, channels), (1, 1, 1, channels)))
+            OPS["conv"].impl(x, w, **geometry)
+            OPS["conv_input"].impl(y, w, space=(1, 1), **geometry)
+            OPS["conv_filter"].impl(x, y, kernel=(1, 1), **geometry)
+            assert [len(HEAVY[name].quick._known) for name in ("conv", "conv_input", "conv_filter")] == [known] * 3
+
+
 MANY = """
 import numpy as np, gradtape as gt
 from gradtape.tape import native_forms
