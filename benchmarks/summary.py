@@ -26,7 +26,7 @@ COMPILED = {
     "torch_eager": "PyTorch eager", "autograd": "autograd",
 }  # fmt: skip
 ROWS = (
-    "scalar_loop", "vectors_8", "vectors_64", "mlp", "mlp_sgd", "rnn", "penalty", "hvp", "jacobian_64", "jacobian_500",
+    "scalar_loop", "vectors_8", "vectors_64", "mlp", "mlp_sgd", "lenet", "rnn", "penalty", "hvp", "jacobian_64", "jacobian_500",
     "op_multiply", "op_sin", "op_matmul", "op_reduce_sum", "op_getitem", "import",
 )  # fmt: skip
 

@@ -109,6 +109,29 @@ def _mlp(update: bool, x: Any, labels: Any, **p: Any) -> Step:
     return step
 
 
+def _lenet(x: Any, labels: Any, **p: Any) -> Step:
+    import torch
+    from torch.nn.functional import avg_pool2d, conv2d, cross_entropy, linear, relu
+
+    # in its own layout: channels first, filters (out, in, y, x), weights (out, in); the picture that is laid out in a row has
+    # channels first, too
+    x, labels = torch.from_numpy(x.transpose(0, 3, 1, 2).copy()), torch.from_numpy(labels)
+    filters = [_leaf(p[name].transpose(3, 2, 0, 1).copy()) for name in ("k0", "k1")]
+    rows = p["w0"].reshape(5, 5, 16, -1).transpose(2, 0, 1, 3).reshape(p["w0"].shape)
+    weights = [_leaf(w.T.copy()) for w in (rows, p["w1"], p["w2"])]
+
+    def step() -> tuple[Any, list[Any]]:
+        h = avg_pool2d(relu(conv2d(x, filters[0], padding=2)), 2)
+        h = avg_pool2d(relu(conv2d(h, filters[1])), 2).flatten(1)
+        h = relu(linear(relu(linear(h, weights[0])), weights[1]))
+        loss = cross_entropy(linear(h, weights[2]), labels)
+        k0, k1, w0, w1, w2 = torch.autograd.grad(loss, (*filters, *weights))
+        w0 = w0.T.reshape(16, 5, 5, -1).permute(1, 2, 0, 3).reshape(w0.T.shape)
+        return loss, [k0.permute(2, 3, 1, 0), k1.permute(2, 3, 1, 0), w0, w1.T, w2.T]
+
+    return step
+
+
 def _rnn(x: Any, w: Any, u: Any, b: Any) -> Step:
     import torch
 
@@ -197,6 +220,6 @@ def _jacobian_gradient(x: Any, w: Any, b: Any, v: Any) -> Step:
 
 STEPS = {f"op_{op}": partial(_op, op) for op in single_op.NAMES} | {
     "scalar_loop": _scalar_loop, "vectors": _vectors, "mlp": partial(_mlp, False),
-    "mlp_sgd": partial(_mlp, True), "rnn": _rnn, "penalty": _penalty, "hvp": _hvp,
+    "mlp_sgd": partial(_mlp, True), "lenet": _lenet, "rnn": _rnn, "penalty": _penalty, "hvp": _hvp,
     "jacobian": _jacobian, "jacobian_gradient": _jacobian_gradient,
 }  # fmt: skip

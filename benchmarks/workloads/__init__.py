@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from benchmarks.workload import Series, Workload
-from benchmarks.workloads import compiled, jacobian, mlp, rnn, scalar_loop, second_order, single_op, small_vectors
+from benchmarks.workloads import compiled, jacobian, lenet, mlp, rnn, scalar_loop, second_order, single_op, small_vectors
 
 WORKLOADS: tuple[Workload, ...] = (
     *single_op.WORKLOADS,
     *scalar_loop.WORKLOADS,
     *small_vectors.WORKLOADS,
     *mlp.WORKLOADS,
+    *lenet.WORKLOADS,
     *rnn.WORKLOADS,
     *second_order.WORKLOADS,
     *jacobian.WORKLOADS,

@@ -99,8 +99,9 @@ def native_code_enabled() -> bool:
 
 def native_eager(enabled: bool, after: int = 50_000) -> None:
     """Whether eager code is served by machine code once tapes have recorded so many operations: the same NumPy calls and the
-    same records, with less time between them; and whether backward passes that came often are compiled, which gives the same
-    gradients to rounding. As by default; `native_eager(False)` and GRADTAPE_NATIVE=0 leave it to Python, to the last bit.
+    same records, with less time between them; and whether backward passes, and convolutions, that came often are compiled,
+    which gives the same to rounding. As by default; `native_eager(False)` and GRADTAPE_NATIVE=0 leave it to Python, to the last
+    bit.
 
     >>> gt.config.native_eager(False)
     >>> gt.config.native_eager(True)

@@ -1,5 +1,7 @@
 """Operations that eager code runs as programs of their own: the same values and errors; made only for what comes again."""
 
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -15,6 +17,11 @@ from tests.tape.test_native_forms import forms
 
 pytest.importorskip("llvmlite")
 OPS = {op.name: op for op in registry.OPS if op.name in HEAVY}
+
+
+@pytest.fixture(autouse=True)
+def small_arrays_too(monkeypatch):
+    monkeypatch.setattr(one_op, "ELEMENTS", 0)
 
 
 def test_all_of_them_are_ops():
@@ -77,6 +84,63 @@ def test_only_what_comes_again_is_compiled():
     assert programs((x[:, :2],), geometry) is one_op.MISS
     half = x.astype(np.float16)
     assert all(programs((half,), geometry) is one_op.MISS for _ in range(2 * one_op.AFTER))
+
+
+def test_small_arrays_come_more_often_before_they_are_compiled(monkeypatch):
+    monkeypatch.setattr(one_op, "ELEMENTS", 5 * 20)
+    programs = OneOpPrograms("pool_sum")
+    geometry = {"ksize": (2,), "strides": (2,), "padding": ((0, 0),)}
+    x = np.ones((1, 4, 1), np.float32)
+    for _ in range(5 * 20 // (x.size + 1) - 1):
+        assert programs((x,), geometry) is one_op.MISS
+    assert programs((x,), geometry) is not one_op.MISS
+
+
+def overflow():
+    x, w = (gt.constant(np.full(shape, 1e30, np.float32)) for shape in ((1, 4, 4, 1), (2, 2, 1, 1)))
+    return gt.nn.conv2d(x, w, 1, "SAME")
+
+
+def test_results_that_are_not_finite_are_told_as_in_eager_code(monkeypatch):
+    monkeypatch.setattr(one_op, "AFTER", 2)
+    with forms(True):
+        for _ in range(4):
+            with pytest.warns(RuntimeWarning, match="conv in .* is not finite"):
+                overflow()
+        assert any(known.__class__ is not int for known in HEAVY["conv"].quick._known.values())
+
+
+def test_large_filters_are_left_to_blas(monkeypatch):
+    monkeypatch.setattr(one_op, "AFTER", 1)
+    geometry = {"strides": (1, 1), "padding": ((0, 0), (0, 0)), "dilations": (1, 1), "groups": 1}
+    with forms(True):
+        for channels, known in ((512, 0), (511, 1)):
+            x, w, y = (np.ones(shape, np.float32) for shape in ((1, 1, 1, 513), (1, 1, 513, channels), (1, 1, 1, channels)))
+            OPS["conv"].impl(x, w, **geometry)
+            OPS["conv_input"].impl(y, w, space=(1, 1), **geometry)
+            OPS["conv_filter"].impl(x, y, kernel=(1, 1), **geometry)
+            assert [len(HEAVY[name].quick._known) for name in ("conv", "conv_input", "conv_filter")] == [known] * 3
+
+
+MANY = """
+import numpy as np, gradtape as gt
+from gradtape.tape import native_forms
+native_forms.ELEMENTS = 3_000
+gt.config.native_eager(True)
+x, w = gt.constant(np.ones((1, 10, 10, 1))), gt.constant(np.ones((2, 2, 1, 1)))
+for turn in range(40):
+    gt.nn.conv2d(x, w, 1, "SAME")
+    if gt.core.forms.HEAVY["conv"].quick.__class__ is not native_forms.Meter:
+        break
+print(turn, gt.nn.max_pool2d.__name__, {place.quick.__class__.__name__ for place in gt.core.forms.HEAVY.values()})
+"""
+
+
+def test_what_they_read_decides_when_they_are_served():
+    """Without a tape, in a process of its own; operations of files that are imported later are served as well."""
+    done = subprocess.run([sys.executable, "-c", MANY], capture_output=True, text=True, check=True)
+    assert done.stdout.split(maxsplit=1)[0] == str(3_000 // 104)
+    assert "{'OneOpPrograms'}" in done.stdout
 
 
 def test_errors_are_those_of_eager_code():

@@ -73,23 +73,34 @@ def shortcut(kind: str, op: Op) -> Shortcut:
 
 
 HEAVY: dict[str, Shortcut] = {}  # the names of ops whose `impl` is declared to be heavy
+Server = Callable[[str], Callable[..., Any] | None]
+_SERVERS: list[Server] = [lambda name: None]  # who says what runs in the place of such an `impl`, if anything does
 
 
-def heavy(name: str) -> Callable[[Rule], Rule]:
+def heavy(name: str, unless: Callable[..., bool] | None = None) -> Callable[[Rule], Rule]:
     """Declare the `impl` of the op of this name to be one that loops in Python: where there is machine code, a program of the
-    one op does it in its place (`functions/one_op.py`)."""
+    one op does it in its place (`functions/one_op.py`), `unless` the arrays and attributes are such that NumPy is quicker."""
     place = HEAVY[name] = Shortcut()
+    place.quick = _SERVERS[0](name)  # families are imported when they are needed, perhaps after the first were served
 
     def declare(impl: Rule) -> Rule:
         @functools.wraps(impl)
         def run(*arrays: Any, **attrs: Any) -> Any:
-            if place.quick is not None and (out := place.quick(arrays, attrs)) is not MISS:
+            served = place.quick is not None and (unless is None or not unless(*arrays, **attrs))
+            if served and (out := place.quick(arrays, attrs)) is not MISS:  # type: ignore[misc]
                 return out
             return impl(*arrays, **attrs)
 
         return run
 
     return declare
+
+
+def serve_heavy(server: Server) -> None:
+    """Let what `server` gives for the name of an op run in the place of its `impl`, of ops that there are and that will be."""
+    _SERVERS[0] = server
+    for name, place in HEAVY.items():
+        place.quick = server(name)
 
 
 FORMS: list[

@@ -1,7 +1,8 @@
 """One operation as a program, for eager code: in the place of an `impl` that loops in Python (`heavy` of `core/forms.py`).
 
-A program is made for shapes, dtypes and attributes that were asked for `AFTER` times, and gives the op's result to rounding, as
-`@function` does. While something is traced, and inside such a program, the `impl` itself runs.
+A program is made for shapes, dtypes and attributes that were asked for `AFTER` times, more often if the arrays are small, and
+gives the op's result to rounding, as `@function` does. While something is traced, and inside such a program, the `impl` itself
+runs; and where a result is not finite, so that NumPy says of it what it has to say.
 """
 
 from __future__ import annotations
@@ -20,8 +21,17 @@ from gradtape.functions.stages import executable
 from gradtape.ir.graph import Block, Operation
 from gradtape.ir.types import TensorSpec
 
-AFTER = 10  # calls: compiling takes as long as some hundred of them
+AFTER = 10  # calls of arrays of 100,000 elements and more: compiling takes as long as some dozens of them
+ELEMENTS = 1 << 20  # that all calls before compiling have together, if the arrays are smaller
 MOST = 256  # kinds of calls of one op that are remembered
+
+
+class _Unheard(Exception):  # noqa: N818  (no error: the `impl` is to run)
+    """A floating-point event that nobody was told of."""
+
+
+def _heard(results: Any, *arrays: Any) -> None:
+    raise _Unheard
 
 
 class OneOpPrograms:
@@ -44,7 +54,7 @@ class OneOpPrograms:
             if len(self._known) >= MOST:
                 self._known.clear()
             self._known[key] = known + 1
-            if known + 1 < AFTER:
+            if known + 1 < max(AFTER, ELEMENTS // (sum([a.size for a in arrays]) + 1)):
                 return MISS
             known = self._known[key] = self._compiled(arrays, attrs)
             if known is None:
@@ -55,6 +65,8 @@ class OneOpPrograms:
         self._running.add(thread)
         try:
             return known(*arrays)[0]
+        except _Unheard:
+            return MISS
         finally:
             self._running.discard(thread)
 
@@ -69,4 +81,7 @@ class OneOpPrograms:
             program = executable(block.give(values=operation.results), self._name)
         except (OpError, TypeError, ValueError):  # said by the `impl`, in the words of eager code
             return None
-        return program if getattr(program, "times", None) is not None and not hasattr(program, "instead") else None
+        if getattr(program, "times", None) is None or hasattr(program, "instead"):
+            return None
+        program.listen(_heard)[2] = True  # an event on the way to finite numbers is no trouble
+        return program

@@ -79,7 +79,24 @@ def _matrices(w: Array, groups: int) -> Array:
     return w.reshape(inner_size, groups, w.shape[-1] // groups).transpose(1, 0, 2)
 
 
-@heavy("conv")
+LARGE_FILTER = 1 << 18  # elements
+
+
+def _is_blas(channels: int, taps: int, groups: int) -> bool:
+    """Whether nearly all of the time goes into large products, which BLAS does no slower than a program of ours: a filter that
+    the nearest caches do not hold."""
+    return groups == 1 and channels * taps > LARGE_FILTER
+
+
+def _large_filter(x: Array, w: Array, *, groups: int, **geometry: Any) -> bool:
+    return _is_blas(w.shape[-2] * w.shape[-1], math.prod(w.shape[:-2]), groups)
+
+
+def _large_result(x: Array, y: Array, *, kernel: Ints, groups: int, **geometry: Any) -> bool:
+    return _is_blas(x.shape[-1] * y.shape[-1], math.prod(kernel), groups)
+
+
+@heavy("conv", unless=_large_filter)
 @rounded_once
 def _conv_impl(x: Array, w: Array, *, strides: Ints, padding: Pads, dilations: Ints, groups: int) -> Array:
     kernel = w.shape[:-2]
@@ -109,7 +126,7 @@ def _depthwise(x: Array, w: Array, out: Ints, strides: Ints, padding: Pads, dila
     return total.reshape(*total.shape[:-2], channels * many)
 
 
-@heavy("conv_input")
+@heavy("conv_input", unless=_large_filter)
 @rounded_once
 def _conv_input_impl(y: Array, w: Array, *, space: Ints, strides: Ints, padding: Pads, dilations: Ints, groups: int) -> Array:
     total = np.zeros((y.shape[0], *padded_space(space, padding), w.shape[-2] * groups), np.result_type(y, w))
@@ -138,7 +155,7 @@ def _add_taps(total: Array, y: Array, w: Array, strides: Ints, dilations: Ints, 
             total[place] += (split @ matrix).transpose(1, 0, 2).reshape(positions)
 
 
-@heavy("conv_filter")
+@heavy("conv_filter", unless=_large_result)
 @rounded_once
 def _conv_filter_impl(x: Array, y: Array, *, kernel: Ints, strides: Ints, padding: Pads, dilations: Ints, groups: int) -> Array:
     out = y.shape[1:-1]

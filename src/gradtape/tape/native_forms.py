@@ -1,8 +1,12 @@
-"""When the short forms of dispatch become machine code: after a process has recorded so much that it pays.
+"""When machine code begins to serve eager code: after a process has done so much that it pays.
 
-`noticed` is told by tapes how many records they had. At `config.eager_records()` of them the code is loaded, from the cache of
-objects if it is there, and put before Python's forms and operators (`core/forms.py`). It computes nothing of its own: the same
-NumPy calls, the same records.
+The short forms of dispatch: `noticed` is told by tapes how many records they had. At `config.eager_records()` of them the code
+is loaded, from the cache of objects if it is there, and put before Python's forms and operators (`core/forms.py`). It computes
+nothing of its own: the same NumPy calls, the same records.
+
+Operations that loop in Python (`heavy`) have a meter of their own: what they were asked for decides, or that LLVM is loaded by
+now for a backward pass. They become programs of one operation, which give the same to rounding. All of it is counted, nothing
+is timed, so a program gives the same bits each time it runs.
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ import numpy as np
 
 from gradtape import config
 from gradtape.ad.straight import COMPILERS, compare_by
-from gradtape.core.forms import FORMS, HEAVY, hasten
+from gradtape.core.forms import FORMS, MISS, hasten, serve_heavy
 from gradtape.core.opdef import Op
 from gradtape.core.record import NOBODY, leaf
 from gradtape.core.tensor import Tensor, box
@@ -33,13 +37,38 @@ OPERATORS: dict[str, tuple[Op, bool, Callable[..., Any] | None]] = {
     "__getitem__": (GETITEM, False, None),
 }  # fmt: skip
 _LOCK = threading.Lock()
+ELEMENTS = 1 << 25  # that they read: what they take for so many is about what loading LLVM and compiling does
+
+
+class Meter:
+    """Stands where programs of one operation will be, and tells by what was asked of it when they pay."""
+
+    def __init__(self) -> None:
+        self._left = ELEMENTS
+
+    def __call__(self, arrays: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+        self._left -= sum([a.size for a in arrays])
+        if self._left < 0:
+            with _LOCK:
+                _serve_heavy()
+        return MISS
+
+
+def _serve_heavy() -> None:
+    """Programs of one operation in the place of what loops in Python."""
+    from gradtape.functions.one_op import OneOpPrograms
+
+    if not Heat.served:
+        Heat.served = True
+        serve_heavy(OneOpPrograms)
 
 
 class Heat:
-    """How many more records make it pay; and what was put in place, None if nothing was."""
+    """How many more records make it pay; what was put in place, None if nothing was."""
 
     left = 0
     placed: dict[str, Any] | None = None
+    served = False  # whether programs stand in the place of what loops in Python
 
 
 def noticed(records: int) -> None:
@@ -59,7 +88,6 @@ def _place() -> None:
         from gradtape.backends.llvm.entry import form_code as code, wiring_code
         from gradtape.backends.llvm.entry.record_code import laid_out, state_of
         from gradtape.backends.llvm.runtime.symbols import available
-        from gradtape.functions.one_op import OneOpPrograms
 
         record = leaf((), ())
         sample = laid_out(box(np.ones(1), record), "_data", "_node") and laid_out(record, "keys", "nodes", "shape")
@@ -80,8 +108,7 @@ def _place() -> None:
     for (_, _, call), builtin in zip(FORMS, quick, strict=True):
         hasten(call, builtin)
     compare_by(wiring_code.matcher)
-    for name, place in HEAVY.items():
-        hasten(place, OneOpPrograms(name))
+    _serve_heavy()
 
 
 def _remove() -> None:
@@ -94,8 +121,6 @@ def _remove() -> None:
     for _, _, call in FORMS:
         hasten(call, None)
     compare_by(None)
-    for place in HEAVY.values():
-        hasten(place, None)
     Heat.placed = None
 
 
@@ -103,13 +128,19 @@ def _changed(limit: int | None) -> None:
     with _LOCK:
         if Heat.placed is not None:
             _remove()
-        Heat.left = 1 << 62 if limit is None else limit
+        Heat.left, Heat.served = 1 << 62 if limit is None else limit, limit is None
+        meter = None if limit is None else Meter()
+        serve_heavy(lambda name: meter)
 
 
 def _learned(*walk: Any) -> Any:
     from gradtape.functions.learned_walks import learned
 
-    return learned(*walk)
+    program = learned(*walk)
+    if program is not None:  # what all of machine code needs is loaded now
+        with _LOCK:
+            _serve_heavy()
+    return program
 
 
 _changed(config.eager_records())
