@@ -273,8 +273,8 @@ def test_llvm_does_not_write_out_loops_around_loops(kind: str, turns: tuple[int,
     lengths = []
     optimized = machine.optimized
 
-    def measured(text: str, level: int) -> Any:
-        module, passes = optimized(text, level)
+    def measured(text: str, *given: Any) -> Any:
+        module, passes = optimized(text, *given)
         lengths.append((len(text.splitlines()), len(str(module).splitlines())))
         return module, passes
 

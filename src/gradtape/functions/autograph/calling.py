@@ -32,6 +32,7 @@ from gradtape.functions.foreign_calls import admitted, looking_at_arguments
 from gradtape.functions.impure import tells, warn_frozen
 from gradtape.functions.outside_containers import CHANGEABLE, calling
 from gradtape.functions.special_methods import original
+from gradtape.functions.staging.places import MISSING, Attribute
 from gradtape.functions.staging.progress import bar_call
 from gradtape.functions.staging.staged_values import Maybe, StagedItems, Undefined, staged_items
 from gradtape.trace.effects import active, refuse_in_trial, trying
@@ -304,7 +305,15 @@ def _dataclass(cls: Any, *args: Any, **kwargs: Any) -> Any:
     for field in dataclasses.fields(cls):
         if field.init and field.default_factory is not dataclasses.MISSING and field.name not in given:
             kwargs[field.name] = conv(field.default_factory)()
-    return cls(*args, **kwargs)
+    instance = cls(*args, **kwargs)
+    # (what is the library's is part of the program, and stays when the trace is undone)
+    attributes = {} if cls.__module__.partition(".")[0] == "gradtape" else getattr(instance, "__dict__", {})
+    for name, value in list(attributes.items()):
+        place = Attribute(instance, name)
+        place.write(MISSING)  # as it was before `__init__`, so that what sets it is seen
+        active().note(place)
+        place.write(value)
+    return instance
 
 
 def with_defaults(function: Any, defaults: tuple[Any, ...], keyword_defaults: dict[str, Any]) -> Any:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Sequence
+from enum import IntEnum
 from itertools import count
 from typing import Any
 
@@ -33,7 +34,7 @@ from gradtape.functions.staging.iterables import is_staged_iterable
 from gradtape.functions.staging.loops import stage_for, stage_while
 from gradtape.functions.staging.progress import Bar
 from gradtape.functions.staging.python_iterables import used_up
-from gradtape.functions.staging.python_kinds import is_sequence, is_singleton, ordered
+from gradtape.functions.staging.python_kinds import is_member, is_sequence, is_singleton, ordered
 from gradtape.functions.staging.staged_builtins import assert_, holds_staged
 from gradtape.functions.staging.staged_values import Maybe
 from gradtape.trace.effects import active
@@ -273,6 +274,8 @@ def is_(left: Any, right: Any) -> Any:
     for value, singleton in ((left, right), (right, left)):
         if (singleton is None or singleton is True or singleton is False) and isinstance(value, (Maybe, WeakTensor)):
             return is_singleton(value, singleton)
+        if isinstance(singleton, IntEnum) and isinstance(value, (Maybe, WeakTensor)):
+            return is_member(value, singleton)
     # two objects now may be one object when the program runs: `aliasing`
     if left is not right and (tracer := active()) is not None and left is not None and right is not None:
         return tracer.same(left, right)

@@ -120,6 +120,7 @@ def attr(target: Any, name: str) -> Any:
     tracer = active()
     if tracer is None:
         return getattr(target, name)
+    target = _owner(target, name)
     # modules have no properties of the user's, and are asked most often
     if target.__class__ is ModuleType:
         return tracer.attr(target, name, getattr(target, name))
@@ -131,6 +132,13 @@ def attr(target: Any, name: str) -> Any:
         return made_up(name)
     value = tracer.attr(target, name, getattr(target, name))
     return absent.attribute(target, name, value) if absent.is_absent(value) else value
+
+
+def _owner(target: Any, name: str) -> Any:
+    """Whose attribute is meant: of a value that may be None, not that of what stands for it."""
+    if target.__class__ is Maybe and target.missing is None:
+        return target.need(AttributeError, f"'NoneType' object has no attribute {name!r}")
+    return there(target)
 
 
 def _is_there(target: Any, name: str) -> bool:
@@ -146,8 +154,10 @@ def set_attr(target: Any, name: str, value: Any) -> None:
     """`target.name = value`; the setter of a user's property is converted like any function."""
     if active() is None:
         setattr(target, name, value)
+        return
+    target = _owner(target, name)
     # dataclasses that are frozen, modules that register parameters: their own code decides what a write means
-    elif (own := own_method(target, "__setattr__")) is not None:
+    if (own := own_method(target, "__setattr__")) is not None:
         own(name, value)
     else:
         set_plain_attr(target, name, value)
@@ -192,6 +202,7 @@ def _accessor(target: Any, name: str, of_property: str, of_descriptor: str) -> A
 def del_attr(target: Any, name: str) -> None:
     """`del target.name`."""
     if active() is not None:
+        target = _owner(target, name)
         deleter = own_method(target, "__delattr__", name) or _accessor(target, name, "fdel", "__delete__")
         if deleter is not None:
             deleter()

@@ -13,9 +13,9 @@ from typing import Any
 from gradtape.core.tensor import Tensor
 from gradtape.functions.staging.aliasing.conditions import Flag
 from gradtape.functions.staging.aliasing.escape import Escape
-from gradtape.functions.staging.aliasing.object_parts import Sight, children, has_identity, parts_of
+from gradtape.functions.staging.aliasing.object_parts import Sight, children, everything_in, has_identity, parts_of
 from gradtape.functions.staging.joins import Phi, tensors_in
-from gradtape.functions.staging.places import Cell, Content, Global, Log, VariableValue
+from gradtape.functions.staging.places import Attribute, Cell, Content, Global, Log, VariableValue
 from gradtape.functions.staging.staged_values import Maybe, staged_items
 from gradtape.ir.graph import Block, Value
 from gradtape.trace.effects import active
@@ -144,11 +144,14 @@ class TracedBody:
         self._reference(escape)
         escape.references(targets)
         escape.count()
+        handed_out = {id(value) for end in (*self.objects, self.result) for value in everything_in(end)}
         for key in list(entries):
             place, old = entries[key]
             if key in known or isinstance(place, (Global, Cell, VariableValue)):
                 continue
             target = place.target  # type: ignore[attr-defined]
+            if isinstance(place, Attribute) and id(target) in handed_out:
+                continue  # whoever made it: what its attributes are is asked behind the body
             # Made by the body, if nobody else has it, or if what it held before this write was computed in the body.
             if target is None or not escape.escapes(target) or not self._existed(old):
                 self.own.add(id(target))

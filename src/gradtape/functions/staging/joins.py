@@ -9,8 +9,10 @@ of different lengths become lists of the program.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import IntEnum
 from typing import Any
 
 import numpy as np
@@ -35,6 +37,12 @@ from gradtape.variables.indexed_slices import IndexedSlices
 FLAG = TensorSpec((), bool_)
 DEAD = Undefined("a name that nobody reads any more")
 ABSENT = Undefined("")  # a key that is not there; if it is known where that is decided, the name says the line
+PYTHON_NUMBERS = (bool, int, float, complex, WeakTensor)
+DEPENDING = (
+    "which one depends on a tensor's value, known only when the function runs. Only tensors, numbers and structures of them "
+    "can depend on it"
+)
+ORDINARY = frozenset([bool, int, float, complex, Tensor])  # kinds that follow from the dtype of a value
 NUMBERS = (bool, int, float, complex, np.generic)
 
 
@@ -94,8 +102,7 @@ class TensorPhi(Phi):
         tensor = next(feed)
         if not isinstance(tensor, TracedTensor):  # after a loop of Python's: the number itself
             return tensor
-        if len(self.kinds) > 1:
-            current_trace().mixed[id(tensor._data)] = tensor._data, self.kinds
+        keep_kinds(tensor, self.kinds)
         if not self.weak:
             return tensor
         number = weak(tensor._data)
@@ -300,10 +307,7 @@ def join(a: Any, b: Any, label: str, how: Widening = STRICT) -> Phi:
         return TensorPhi(_join_specs(a, b, label, how), both_weak, kinds)
     if same(a, b):
         return NoPhi(a)
-    raise JoinError(
-        f"{label} is {_shown(a)} on one path and {_shown(b)} on the other; which one depends on a tensor's value, known only "
-        "when the function runs. Only tensors, numbers and structures of them can depend on it"
-    )
+    raise JoinError(f"{label} is {_shown(a)} on one path and {_shown(b)} on the other; {DEPENDING}")
 
 
 def _may_miss(value: Any) -> bool:
@@ -338,7 +342,9 @@ def lifted(value: Any, label: str, how: Widening) -> Phi:
     if isinstance(value, IndexedSlices):
         return SlicesPhi(lifted(value.values, label, how), lifted(value.indices, label, how), value.dense_shape)
     if is_tensor_like(value):
-        return TensorPhi(how.opened(spec_of(value)), is_weak(value))
+        return TensorPhi(how.opened(spec_of(value)), is_weak(value), python_kinds(value))
+    if isinstance(value, (int, float, complex)):
+        raise JoinError(f"{label} is {_shown(value)}, a {type(value).__name__}, on one path only; {DEPENDING}")
     return NoPhi(value)
 
 
@@ -460,12 +466,23 @@ def _is_container(value: Any) -> bool:
 
 def is_tensor_like(value: Any) -> bool:
     """Whether a value is one tensor for the program."""
-    return isinstance(value, (Tensor, Readable, np.ndarray, *NUMBERS))
+    return isinstance(value, (Tensor, Readable, np.ndarray, np.generic)) or is_weak(value)
 
 
 def is_weak(value: Any) -> bool:
-    """Whether a value is a Python number, or one of the program."""
-    return isinstance(value, (bool, int, float, complex, WeakTensor)) and not isinstance(value, np.generic)
+    """Whether a value is a Python number, or one of the program.
+
+    What a user derives from a number has operators and an identity of its own, and is none; members of an `IntEnum` compute as
+    numbers do, and who they are follows from their number.
+    """
+    return value.__class__ in PYTHON_NUMBERS or (isinstance(value, IntEnum) and _computes_as_numbers(type(value)))
+
+
+@functools.cache
+def _computes_as_numbers(kind: type) -> bool:
+    return all(
+        getattr(kind, f"__{name}__") is getattr(int, f"__{name}__") for name in ("add", "sub", "mul", "eq", "lt", "bool")
+    )
 
 
 def python_kinds(value: Any) -> frozenset[type]:
@@ -473,6 +490,15 @@ def python_kinds(value: Any) -> frozenset[type]:
     if isinstance(value, TracedTensor) and (mixed := current_trace().mixed.get(id(value._data))) is not None:
         return mixed[1]
     return frozenset([value.python_type if isinstance(value, WeakTensor) else type(value) if is_weak(value) else Tensor])
+
+
+def keep_kinds(tensor: TracedTensor, kinds: frozenset[type]) -> None:
+    """What a value of the program may be to Python, where its dtype does not say it."""
+    mixed = current_trace().mixed
+    if len(kinds) > 1 or not kinds <= ORDINARY:
+        mixed[id(tensor._data)] = tensor._data, kinds
+    else:
+        mixed.pop(id(tensor._data), None)
 
 
 def spec_of(value: Any) -> Any:

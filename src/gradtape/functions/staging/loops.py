@@ -38,6 +38,7 @@ from gradtape.functions.staging.joins import (
     TensorPhi,
     Widening,
     join,
+    keep_kinds,
     python_kinds,
     tensors_in,
     weak_parts,
@@ -524,7 +525,7 @@ def _settled(phi: Phi, result: Any, start: Any, end: Any, count: int, python: bo
     if isinstance(phi, MaybePhi) and isinstance(result, Maybe) and not isinstance(end, (Maybe, Undefined)) and end is not None:
         return result.value
     if isinstance(phi, TensorPhi) and isinstance(result, TracedTensor) and len(python_kinds(end)) == 1:
-        current_trace().mixed.pop(id(result._data), None)  # a number before the loop, a tensor after each turn
+        keep_kinds(result, python_kinds(end))  # a number before the loop, a tensor after each turn
     return result
 
 

@@ -68,8 +68,10 @@ class Attribute(Place):
         if target is None:
             return
         if value is MISSING:
-            if self.name in getattr(target, "__dict__", {}):
+            if isinstance(target, type) and self.name in vars(target):
                 delattr(target, self.name)
+            else:  # past a `__delattr__` of the user's, as below
+                getattr(target, "__dict__", {}).pop(self.name, None)
         else:
             # past a `__setattr__` of the user's, which may refuse or count: what is put back is no write of the user's program
             plain = type(target).__setattr__.__class__ is FunctionType and not isinstance(target, type)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable
+from enum import IntEnum
 from typing import Any
 
 from gradtape.core.dispatch import convert
@@ -51,6 +52,18 @@ def is_singleton(value: Any, singleton: bool | None) -> Any:
         _one_kind(part, f"`is {singleton}`")
         # Python has one True: the number of the program is that object where it holds
         return False if not part.dtype.is_bool else part if singleton else logical_not(part)
+
+    return by_path(value, question)
+
+
+def is_member(value: Any, member: IntEnum) -> Any:
+    """`value is member` of an enumeration, whose members are numbers in a program: there is one object for each number."""
+
+    def question(part: Any) -> Any:
+        if not isinstance(part, WeakTensor) or type(member) not in python_kinds(part):
+            return part is member
+        _one_kind(part, f"`is {member!s}`")
+        return truth(convert(equal(part, int(member))))
 
     return by_path(value, question)
 

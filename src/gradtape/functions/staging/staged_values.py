@@ -67,7 +67,11 @@ class Maybe(Readable):
             return logical_not(self == other)
         return self.get() != other
 
-    __hash__ = object.__hash__
+    def __hash__(self) -> int:
+        raise OperatorNotAllowedInGraphError(
+            "a value that may be None is a key or a member of a set: which others it equals is known only when the function "
+            "runs. Use a list, or a branch on `is None`"
+        )
 
     def get(self, name: str = "") -> Any:
         """The value; if it is missing when the program runs, the error Python would raise."""

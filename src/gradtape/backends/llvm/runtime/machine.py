@@ -190,7 +190,7 @@ def compiled(text: str, level: int) -> tuple[bytes, Passes]:
     ways = attempts(level)
     with _LOCK:
         while True:
-            module, passes = optimized(text, level, *[ways] * (ways != attempts(level)))
+            module, passes = optimized(text, level, ways)
             try:
                 # with fewer passes, code generation does less, too
                 return _emitted(module, level or 1 if passes == attempts(level)[0] else passes.level), passes

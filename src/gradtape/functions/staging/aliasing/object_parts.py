@@ -42,6 +42,14 @@ def children(value: Any) -> dict[Any, Any]:
     return dict(enumerate(value)) if plain_list or (isinstance(value, tuple) and not isinstance(value, LeafTuple)) else {}
 
 
+def everything_in(value: Any) -> Iterator[Any]:
+    """A value and all that containers in it hold, whatever it is."""
+    value = there(value)
+    yield value
+    for child in children(value).values():
+        yield from everything_in(child)
+
+
 def parts_at(value: Any, counts: bool = True, way: Way = ()) -> Iterator[tuple[Way, Any]]:
     """All objects inside a value, with the way to each; `counts`: it is an object itself, not only what one holds."""
     value = there(value)
