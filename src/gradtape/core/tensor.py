@@ -45,8 +45,7 @@ class Operators(ArrayMethods, Hinting):
         **dict.fromkeys(("cpu", "cuda"), "t itself: everything is on the CPU"), "data": "t.numpy(), or gt.stop_gradient(t)",
     }.items()}  # fmt: skip
 
-    def __dir__(self) -> list[str]:  # completion offers what users call, not what evaluators and tapes do
-        return sorted({*super().__dir__()} - {"level", "wraps", "read", "read_own", "variable", "take_version", "watched_by"})
+    _INTERNAL = "level wraps read read_own variable take_version watched_by"
 
     if TYPE_CHECKING:
 

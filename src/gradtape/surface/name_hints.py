@@ -107,12 +107,16 @@ def missing(name: str, known: list[str], space: str = "") -> str:
 
 
 def hint(module: str) -> None:
-    """Have a namespace answer as `gt` does when it is asked for a name that it does not have."""
+    """Have a namespace answer as `gt` does when it is asked for a name that it does not have; completion offers what it has for
+    users, not the files that it is made of."""
     space = vars(sys.modules[module])
 
+    def offered() -> list[str]:
+        own = {name for name in space if f"{module}.{name}" in sys.modules}
+        return sorted({*space.get("__all__", {*space} - own)} | {name for name in space if name.startswith("__")})
+
     def answer(name: str) -> NoReturn:
-        known = [*space.get("__all__", space)]
-        text = name if name.startswith("_") else missing(name, known, module.rpartition(".")[2])
+        text = name if name.startswith("_") else missing(name, offered(), module.rpartition(".")[2])
         raise AttributeError(text, name=name)  # without the module: Python would add a guess of its own to the cure
 
-    space["__getattr__"] = answer
+    space["__getattr__"], space["__dir__"] = answer, offered
