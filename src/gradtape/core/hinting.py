@@ -7,7 +7,11 @@ class, wins.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any, ClassVar, TypeVar
+
+C = TypeVar("C")
 
 
 class _Elsewhere:
@@ -35,6 +39,18 @@ class Completing:
 
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__()} - internal_names(type(self)))
+
+
+def shown_as(name: str) -> Callable[[type[C]], type[C]]:
+    """Of a class that is mixed in: Python's messages speak of the class that users know."""
+
+    def renamed(mixin: type[C]) -> type[C]:
+        for method in vars(mixin).values():
+            if isinstance(method, FunctionType):
+                method.__qualname__ = f"{name}.{method.__name__}"
+        return mixin
+
+    return renamed
 
 
 def internal_names(cls: type) -> set[str]:

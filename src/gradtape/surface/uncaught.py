@@ -28,13 +28,28 @@ INSTEAD = {
     **dict.fromkeys(("out", "inplace"), "operations give new tensors, t[...] = result writes into one"),
     **dict.fromkeys(("static_argnums", "static_argnames"), "Python numbers, strings and functions are static, tensors are not"),
 }  # fmt: skip
-# what Python says by itself of things of gradtape
-_PYTHONS = {
-    "Tensor() takes no arguments": "gt.constant(value) makes a tensor, gt.Variable(value) one that changes",
-    "'GradientTape' object is not callable": "tape.gradient(target, sources) asks it",
-    "'Dataset' object is not an iterator": "next(iter(dataset)) is its first element",
-    "'Dataset' object is not subscriptable": "next(iter(dataset)) is its first element, dataset.skip(n).take(1) has another",
-}  # fmt: skip
+# what Python says by itself of things of gradtape, a part of the line that tells, and the cure
+_PYTHONS = (
+    ("Tensor() takes no arguments", "", "gt.constant(value) makes a tensor, gt.Variable(value) one that changes"),
+    ("'GradientTape' object is not callable", "", "tape.gradient(target, sources) asks it"),
+    ("'Dataset' object is not an iterator", "", "next(iter(dataset)) is its first element"),
+    (
+        "'Dataset' object is not subscriptable",
+        "",
+        "next(iter(dataset)) is its first element, dataset.skip(n).take(1) has another",
+    ),
+    (
+        "'type' object does not support the context manager",
+        "GradientTape",
+        "a tape is made first: with gt.GradientTape() as tape:",
+    ),
+    (
+        "'TensorShape' object is not callable",
+        ".shape(",
+        "a shape is no method: t.shape; inside gt.function, gt.shape(t) is a tensor",
+    ),
+    ("'int' object is not callable", ".size(", "t.size is a number, t.shape has the sizes of the axes"),
+)
 _ROWS = [row.split(":") for row in re.split("[;\n]", _FOREIGN.strip())]
 KEYWORDS = {name: own.split() for names, own in _ROWS for name in names.split()}
 _UNEXPECTED = re.compile(r"([\w.<>]+)\(\) got an unexpected keyword argument '(\w+)'")
@@ -47,7 +62,8 @@ def keyword_hint(text: str, entry: TracebackType) -> str | None:
     import inspect
 
     if (match := _UNEXPECTED.match(text)) is None:
-        return _PYTHONS.get(text)
+        line = linecache.getline(entry.tb_frame.f_code.co_filename, entry.tb_lineno)
+        return next((cure for said, part, cure in _PYTHONS if text.startswith(said) and part in line), None)
     called, keyword = match.groups()
     code = entry.tb_frame.f_code
     # where there is no source (`python -c`), names that stand side by side in the code
