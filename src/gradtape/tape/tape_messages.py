@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -43,7 +43,7 @@ class UnconnectedGradients(Enum):
         raise ValueError(f"unconnected_gradients must be one of {choices} (or UnconnectedGradients.NONE, ...), got {value!r}")
 
 
-Mode: TypeAlias = UnconnectedGradients | str  # what is said of unconnected sources: a member, or its value
+Mode: TypeAlias = UnconnectedGradients | Literal["none", "zero", "raise"]  # what is said of unconnected sources
 
 
 def warn(message: str) -> None:
