@@ -124,9 +124,15 @@ def _told(error: BaseException) -> BaseException:
     return error if cause is None or entry is None or entry.tb_frame.f_code.co_filename not in INTERNAL else cause
 
 
-def _in_a_cell(shell: Any, kind: Any, error: Any, traceback: Any, tb_offset: int | None = None) -> None:
-    error = _told(error)
-    shell.showtraceback((type(error), error, shown(error, traceback)), tb_offset)
+def in_ipython(shell: Any) -> None:
+    """Have IPython show it, in cells as in scripts that it runs (`%run`): what it formats are its own copies."""
+    plain = shell.InteractiveTB.structured_traceback
+
+    def formatted(kind: Any, error: Any, traceback: Any = None, *arguments: Any, **options: Any) -> Any:
+        error = _told(error)
+        return plain(type(error), error, shown(error, traceback), *arguments, **options)
+
+    shell.InteractiveTB.structured_traceback = formatted
 
 
 def hidden(raised: Any) -> bool:
@@ -155,7 +161,7 @@ def _install(before: Any) -> None:
 
     sys.excepthook = hook
     if "IPython" in sys.modules and (shell := sys.modules["IPython"].get_ipython()) is not None:
-        shell.set_custom_exc((Exception,), _in_a_cell)
+        in_ipython(shell)
 
 
 _install(sys.excepthook)
