@@ -10,6 +10,8 @@ from pathlib import Path
 
 from docs._ext.reference import ROOT, Entry, entries
 
+from gradtape.core.hinting import internal_names
+
 # chapter → (title, words, modules whose names belong to it); top-level names go by the module that defines them
 CHAPTERS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "tensors": (
@@ -139,7 +141,7 @@ def _code(text: str) -> str:
 def _methods(entry: Entry) -> list[str]:
     """Methods and properties that say what they do, with their arguments."""
     rows = []
-    for name in dir(entry.value):
+    for name in sorted({*dir(entry.value)} - internal_names(entry.value)):
         if name.startswith("_"):
             continue
         member = inspect.getattr_static(entry.value, name)

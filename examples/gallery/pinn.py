@@ -1,7 +1,7 @@
 """A differential equation solved by a network
 
-A physics-informed network: u(x) is a small network, and the loss is how badly it fulfils -u'' + u = f with u(0) = u(1)
-= 0. The second derivative of the network with respect to its input stands inside the loss, and the loss is
+A physics-informed network: u(x) is a small network, and the loss is how badly it fulfils `-u'' + u = f`, with
+`u(0) = u(1) = 0`. The second derivative of the network with respect to its input stands inside the loss, and the loss is
 differentiated again with respect to the weights.
 """
 

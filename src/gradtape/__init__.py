@@ -9,7 +9,7 @@ import typing as _typing
 from importlib import import_module as _import_module
 from importlib.util import find_spec as _find_spec
 
-from gradtape import autodiff as autodiff, config as config, errors as errors, nest as nest, types as types
+from gradtape import autodiff as autodiff, config as config, dtypes as dtypes, errors as errors, nest as nest, types as types
 from gradtape.core.tensor import Tensor as Tensor, is_tensor as is_tensor
 from gradtape.dtypes import (
     DType as DType,
@@ -351,6 +351,7 @@ if _typing.TYPE_CHECKING:
     random_normal_initializer, random_uniform_initializer = initializers.RandomNormal, initializers.RandomUniform
 
 _KERAS = ("losses", "metrics")  # Keras's, as TensorFlow has them
+_LOADED = ("autodiff", "config", "dtypes", "errors", "nest", "types")  # namespaces that are there from the start
 # what is loaded when it is first used: namespaces, and the names of other modules
 _SPACES = (
     "array_api", "autograph", "bitwise", "data", "debugging", "distribute", "image", "initializers", "keras", "linalg", "math",
@@ -414,7 +415,8 @@ if not _typing.TYPE_CHECKING:  # checkers would take every name for one that exi
 def __dir__() -> list[str]:
     # An optional package: whoever looks around need not meet it.
     absent = {"keras", *_KERAS} if _find_spec("keras") is None else set()
-    return sorted({*globals(), *_LATER, *_SPACES} - absent)
+    rooms = {name for name, value in globals().items() if isinstance(value, type(_typing)) and name not in _LOADED}
+    return sorted(({*globals()} - rooms | {*_LATER, *_SPACES}) - absent)
 
 
 _uncaught.hide()

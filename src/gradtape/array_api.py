@@ -20,7 +20,7 @@ from gradtape.dtypes import (
     uint32 as uint32,
     uint64 as uint64,
 )
-from gradtape.interop.standard import fft_functions, linear_algebra_functions
+from gradtape.interop.standard import fft_functions as _fft, linear_algebra_functions as _linalg
 from gradtape.interop.standard.creation_functions import *
 from gradtape.interop.standard.data_types import *
 from gradtape.interop.standard.elementwise_functions import *
@@ -36,5 +36,5 @@ from gradtape.interop.standard.statistical_functions import *
 __array_api_version__ = "2024.12"
 e, inf, nan, pi = _math.e, _math.inf, _math.nan, _math.pi
 newaxis = None
-fft, linalg = fft_functions, linear_algebra_functions
+fft, linalg = _fft, _linalg
 bool = _dtypes.bool_

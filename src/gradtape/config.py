@@ -280,4 +280,4 @@ experimental = SimpleNamespace(
 
 
 def __dir__() -> list[str]:  # completion offers settings, not what this file imports
-    return [name for name in globals() if name not in ("os", "annotations", "Any", "Callable", "SimpleNamespace")]
+    return [name for name in globals() if name not in ("os", "annotations", "Any", "Callable", "SimpleNamespace", "settings")]

@@ -186,3 +186,7 @@ def numpy_dtype(value: DTypeLike) -> np.dtype[Any]:
     if isinstance(value, np.dtype):
         return value
     return as_dtype(value).dtype
+
+
+def __dir__() -> list[str]:  # completion offers the element types, and what reads them
+    return [name for name, value in globals().items() if value is DType or isinstance(value, DType)] + ["as_dtype"]

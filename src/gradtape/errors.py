@@ -4,8 +4,6 @@ Names follow TensorFlow; each class is also the Python builtin a reader would ex
 `InvalidArgumentError`. This file holds no logic: messages are written where the facts are known.
 """
 
-from __future__ import annotations
-
 
 class OpError(Exception):
     """Base of the errors an operation raises about its inputs."""

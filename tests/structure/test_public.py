@@ -136,20 +136,3 @@ def test_public_functions_are_documented(namespace: str) -> None:
         and not inspect.getdoc(value)
     ]
     assert silent == []
-
-
-def test_completion_offers_public_names() -> None:
-    """What `dir` shows is documented: the protocols by which rooms talk to one another are not offered to users."""
-    array = gt.TensorArray(gt.float32, 1)
-    hidden = {
-        gt.GradientTape(): "add_observer add_version carries key level recorded records watches",
-        gt.autodiff.ForwardAccumulator(gt.constant(1.0), gt.constant(1.0)): "add_assignment carry jvps recorded slow",
-        gt.constant(1.0): "level wraps", gt.Variable(1.0): "read take_version watched_by", array: "snapshot restore",
-        gt.function(abs): "engine_for", gt.config: "os Any annotations",
-    }  # fmt: skip
-    shown = {type(thing).__name__: {name for name in names.split() if name in dir(thing)} for thing, names in hidden.items()}
-    assert not any(shown.values()), shown
-    assert {"gradient", "watch", "jacobian", "__enter__"} <= {*dir(gt.GradientTape())}
-    assert {"numpy", "shape", "__add__"} <= {*dir(gt.constant(1.0))} & {*dir(gt.Variable(1.0))}
-    assert {"write", "stack"} <= {*dir(array)}
-    assert "run_functions_eagerly" in dir(gt.config)

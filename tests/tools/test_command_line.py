@@ -20,6 +20,12 @@ def test_the_package_is_the_command() -> None:
     assert result.stdout.strip() == f"gradtape {gt.__version__}"
 
 
+def test_without_a_subcommand_it_says_which_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([]) == 0
+    out = capsys.readouterr().out
+    assert {"demo", "run", "launch", "doctor", "cache", "completion"} <= {*out.split()}
+
+
 def test_doctor_reports_and_tests(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["doctor"]) == 0
     out = capsys.readouterr().out

@@ -58,7 +58,7 @@ def test_command_line(capsys: pytest.CaptureFixture[str]) -> None:
         cli.main(["--version"])
     assert stop.value.code == 0
     assert capsys.readouterr().out.startswith("gradtape ")
-    for wrong in ([], ["nothing"], ["demo", "--steps", "0"]):
+    for wrong in (["nothing"], ["demo", "--steps", "0"]):
         with pytest.raises(SystemExit) as stop:
             cli.main(wrong)
         assert stop.value.code == 2

@@ -144,3 +144,15 @@ def test_kills_at_random_moments_leave_a_whole_file(tmp_path: Path) -> None:
         assert killed(program, path, after=wait)
         loaded = gt.load(path)
         assert np.all(loaded["w"].numpy() == loaded["n"])
+
+
+@pytest.mark.parametrize("name", ["state", "objects", "values", "late"])
+def test_a_checkpoint_takes_any_name_but_those_of_its_methods(tmp_path, name):
+    v = gt.Variable([1.0, 2.0])
+    checkpoint = gt.train.Checkpoint(**{name: [v]})
+    path = checkpoint.save(tmp_path / "c")
+    v.assign([0.0, 0.0])
+    checkpoint.restore(path).assert_consumed()
+    assert v.numpy().tolist() == [1.0, 2.0]
+    outer = gt.train.Checkpoint(inner=checkpoint)
+    assert outer.read(outer.write(tmp_path / "outer")) is not None

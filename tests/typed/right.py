@@ -1,7 +1,7 @@
 """A typed program of a user: mypy and pyright accept it, and `assert_type` says what they know. Read by them, and run."""
 
 from collections.abc import Callable
-from typing import assert_type
+from typing import NamedTuple, assert_type
 
 import numpy as np
 
@@ -98,6 +98,8 @@ with gt.GradientTape(persistent=True, profile=True, debug=True) as asked:
     asked.watch(x)
     energy = gt.reduce_sum(x * x)
 assert_type(asked.jacobian(energy, x), gt.Tensor)
+assert_type(asked.jacobian(energy, [x, v])[0], gt.Tensor)
+assert_type(asked.jacobian(energy, {"x": x}, unconnected_gradients="zero"), dict[str, gt.Tensor])
 assert_type(asked.explain(energy, x).cause, str)
 assert_type(asked.picture(target=energy).text(), str)
 assert_type(asked.check(energy, x).ok, bool)
@@ -106,3 +108,35 @@ if report is not None:
     assert_type(report.location, str | None)
 asked.gradient(energy, x)
 assert_type(asked.profile().forward, float)
+
+
+# a training loop: optimizers, clipping, data, structures of the user's own
+class Batch(NamedTuple):
+    x: gt.Tensor
+    y: gt.Tensor
+
+
+@gt.function
+def train_step(net: Model, batch: Batch, opt: gt.optimizers.Optimizer, *, weight: float = 1.0) -> dict[str, gt.Tensor]:
+    with gt.GradientTape() as step:
+        cost = weight * gt.reduce_mean(gt.square(net(batch.x) - batch.y))
+    clipped, norm = gt.clip_by_global_norm(step.gradient(cost, net.trainable_variables), 1.0)
+    opt.apply_gradients(zip(clipped, net.trainable_variables, strict=True))
+    return {"cost": cost, "norm": norm}
+
+
+schedule = gt.optimizers.schedules.CosineDecay(0.1, 100)
+rows = gt.data.Dataset.from_tensor_slices((np.ones((4, 2), np.float32), np.zeros((4, 2), np.float32)))
+for some in (gt.optimizers.SGD(0.1, momentum=0.9, nesterov=True), gt.optimizers.AdamW(schedule, weight_decay=0.01)):
+    for inputs, targets in rows.shuffle(4, seed=1).batch(2, drop_remainder=True).prefetch(gt.data.AUTOTUNE):
+        assert_type(train_step(model, Batch(inputs, targets), some, weight=0.5), dict[str, gt.Tensor])
+
+
+@gt.custom_gradient
+def product(a: gt.Tensor, b: gt.Tensor) -> tuple[gt.Tensor, Callable[[gt.Tensor], tuple[gt.Tensor, gt.Tensor]]]:
+    return a * b, lambda upstream: (upstream * b, upstream * a)
+
+
+assert_type(product(x, x), gt.Tensor)
+array = gt.TensorArray(gt.float32, size=2).write(0, 1.0)
+assert_type(array.stack(), gt.Tensor)

@@ -1,5 +1,7 @@
 """Mistakes that mypy and pyright must see: each line that ends with `# wrong`, and no other. Read by them, never run."""
 
+from collections.abc import Callable
+
 import gradtape as gt
 
 x = gt.constant([1.0, 2.0])
@@ -18,6 +20,16 @@ class Model(gt.Module):
     @gt.function
     def step(self, inputs: gt.Tensor, rate: float) -> gt.Tensor:
         return inputs * rate
+
+
+@gt.custom_gradient
+def kept(a: gt.Tensor) -> tuple[gt.Tensor, Callable[[gt.Tensor], gt.Tensor]]:
+    return a, lambda upstream: upstream
+
+
+@gt.custom_gradient  # wrong
+def ruleless(a: gt.Tensor) -> gt.Tensor:
+    return a
 
 
 with gt.GradientTape() as tape:
@@ -50,3 +62,22 @@ tape.explain(y, x).reason  # wrong
 tape.nan_report().op  # wrong
 gt.maximum(x, x, x)  # wrong
 gt.reshape(x, 3, 1)  # wrong
+tape.gradient(y, x, unconnected_gradients="zeros")  # wrong
+tape.jacobian(y, [x]).shape  # wrong
+kept(x, x)  # wrong
+both: tuple[gt.Tensor, gt.Tensor] = kept(x)  # wrong
+gt.optimizers.SGD(0.1).apply_gradient([])  # wrong
+gt.optimizers.SGD(0.1).apply_gradients(x)  # wrong
+gt.optimizers.SGD(0.1).minimize(x)  # wrong
+gt.Variable([1.0], requires_grad=True)  # wrong
+Model().trainable_variables[0].assgn(x)  # wrong
+gt.data.Dataset.range(3).batch("a")  # wrong
+gt.data.Dataset.range(3).shufle(3)  # wrong
+gt.data.Dataset.range(3).map(3)  # wrong
+gt.zeros("a")  # wrong
+gt.cast(x, 3.5)  # wrong
+gt.reduce_sum(x, "a")  # wrong
+gt.where(x > 0, x, x, x, x)  # wrong
+gt.vectorized_map(3, x)  # wrong
+gt.train.Checkpoint(model=Model()).store("x")  # wrong
+gt.GradientTape(memory_limit="10")  # wrong

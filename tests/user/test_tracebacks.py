@@ -6,12 +6,15 @@ import subprocess
 import sys
 import traceback
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
 import gradtape as gt
 from gradtape.core.record import INTERNAL
+from gradtape.surface import uncaught
 from tests.harness.process import PATIENCE
 
 USER = """
@@ -63,3 +66,20 @@ def test_a_tensor_stored_into_an_array_is_one_error_with_its_cure(capsys: pytest
     shown = capsys.readouterr().err.splitlines()
     assert "instead of np.zeros or np.empty" in shown[-1]
     assert sum(line.startswith("  File") for line in shown) == 1
+
+
+def test_ipython_shows_the_users_line_last_in_cells_and_scripts() -> None:
+    """IPython's formatter of tracebacks, which cells and `%run` ask alike."""
+
+    def structured_traceback(
+        kind: type, error: Exception, trace: Any = None, tb_offset: int = 1, context: int = 5
+    ) -> list[str]:
+        return traceback.format_exception(kind, error, trace)
+
+    shell = SimpleNamespace(InteractiveTB=SimpleNamespace(structured_traceback=structured_traceback))
+    uncaught.in_ipython(shell)
+    with pytest.raises(TypeError) as caught:
+        gt.reduce_sum(gt.zeros([2]), dim=0)  # type: ignore[call-arg]
+    lines = shell.InteractiveTB.structured_traceback(caught.type, caught.value, caught.tb, tb_offset=2)
+    assert sum(line.startswith("  File") for line in lines) == 1
+    assert lines[-1] == "gt.reduce_sum has no argument `dim`; use axis=\n"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 import numpy as np
 
+from gradtape.core.hinting import shown_as
 from gradtape.core.hooks import HOOKS
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ _np: Any = np  # NumPy's stubs promise arrays; given tensors, its functions retu
 _PYTHON_TYPES = (bool, int, float, complex)
 
 
+@shown_as("Tensor")
 class ArrayMethods:
     """NumPy's methods of arrays."""
 

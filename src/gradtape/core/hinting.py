@@ -1,12 +1,17 @@
-"""Objects that say how something is done here if they are asked as another library's would be.
+"""What objects offer: `dir` without what is not for users; how something is done here, if they are asked as another library's.
 
-Each such name is an attribute of the class that raises. (A `__getattr__` would do it too, but then Python looks every attribute
-of the object up the long way: six times slower for a slot.) Invariant: a name that is there, anywhere in the class, wins.
+Each name of another library is an attribute of the class that raises. (A `__getattr__` would do it too, but then Python looks
+every attribute of the object up the long way: six times slower for a slot.) Invariant: a name that is there, anywhere in the
+class, wins.
 """
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any, ClassVar, TypeVar
+
+C = TypeVar("C")
 
 
 class _Elsewhere:
@@ -26,7 +31,34 @@ class _Elsewhere:
             raise AttributeError(text, name=self.name) from None
 
 
-class Hinting:
+class Completing:
+    """Completion offers what users call: not `_INTERNAL`, names by which rooms talk to one another."""
+
+    __slots__ = ()
+    _INTERNAL: ClassVar[str] = ""
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__()} - internal_names(type(self)))
+
+
+def shown_as(name: str) -> Callable[[type[C]], type[C]]:
+    """Of a class that is mixed in: Python's messages speak of the class that users know."""
+
+    def renamed(mixin: type[C]) -> type[C]:
+        for method in vars(mixin).values():
+            if isinstance(method, FunctionType):
+                method.__qualname__ = f"{name}.{method.__name__}"
+        return mixin
+
+    return renamed
+
+
+def internal_names(cls: type) -> set[str]:
+    """What objects of a class have for other rooms."""
+    return {name for base in cls.__mro__ for name in vars(base).get("_INTERNAL", "").split()}
+
+
+class Hinting(Completing):
     """`_ELSEWHERE` has, for names that a class does not have, what to do instead. A near name is Python's own to suggest."""
 
     __slots__ = ()

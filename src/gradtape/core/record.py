@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from numpy import ndarray
 
+from gradtape.core.hinting import Completing
 from gradtape.core.hooks import HOOKS, ProgramTrace
 
 
@@ -414,17 +415,16 @@ def forget(records: RecordList, skeleton: bool) -> None:
             record.attrs = None if keep is None else keep(record.attrs)
 
 
-_TOLD = ("key", "level", "slow", "records", "sites", "communicated", "add_observer")  # of tapes, beside what `Recorder` has
-
-
-class Recorder:
+class Recorder(Completing):
     """Who may stand in a scope: a tape, a forward accumulator. What it is told and asked, with the answers of one that wants
     nothing; its attributes are set by those who inherit."""
 
     __slots__ = ()
 
-    def __dir__(self) -> list[str]:  # completion offers what users call, not what dispatch and tools do
-        return sorted({*super().__dir__()} - {*vars(Recorder), *_TOLD} | {*dir(object)})
+    _INTERNAL = """
+        add_assignment add_observer add_version carries carry communicated key level meets_world recorded recorded_derivative
+        records sites slow watches
+    """
 
     if TYPE_CHECKING:
         key: TapeKey  # what versions know it by

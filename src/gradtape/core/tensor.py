@@ -42,11 +42,24 @@ class Operators(ArrayMethods, Hinting):
         "permute": "gt.transpose(t, perm)", "unsqueeze": "gt.expand_dims(t, axis)", "clone": "gt.identity(t)",
         "at": "t[i] = v: this tensor gets a new version, and what was computed before keeps the old one",
         "to": "gt.cast(t, dtype); everything is on the CPU", "float": "gt.cast(t, gt.float32)", "long": "gt.cast(t, gt.int64)",
-        **dict.fromkeys(("cpu", "cuda"), "t itself: everything is on the CPU"), "data": "t.numpy(), or gt.stop_gradient(t)",
+        **dict.fromkeys(("cpu", "cuda", "contiguous", "block_until_ready"), "t itself: values are there at once, on the CPU"),
+        "data": "t.numpy(), or gt.stop_gradient(t)", "type": "t.dtype, or gt.cast(t, dtype)", "int": "gt.cast(t, gt.int32)",
+        "double": "gt.cast(t, gt.float64)", "half": "gt.cast(t, gt.float16)", "numel": "t.size", "t": "t.T",
+        **dict.fromkeys(("grad_fn", "is_leaf", "retain_grad"), "tape.explain(target, t), tape.gradient(target, t)"),
+        **dict.fromkeys(("expand", "expand_as"), "gt.broadcast_to(t, shape)"), "unbind": "gt.unstack(t)", "norm": "gt.norm(t)",
+        **dict.fromkeys(("mm", "bmm", "matmul"), "a @ b"), "masked_fill": "gt.where(mask, value, t)", "split": "gt.split(t, n)",
+        **{name: f"a {sign} b" for name, sign in (("add", "+"), ("sub", "-"), ("mul", "*"), ("div", "/"))},
+        "flip": "gt.reverse(t, [0])", **{name: f"gt.{name}(t)" for name in (
+            "abs", "ceil", "cos", "cosh", "erf", "exp", "floor", "log", "log1p", "pow", "rsqrt", "sigmoid", "sign", "sin",
+            "sinh", "sqrt", "square", "tan", "tanh", "unique",
+        )},
+        **{name: f"gt.nn.{name}(t)" for name in ("relu", "softmax", "log_softmax")},
+        **{f"{name}_": "t[...] = value, or assign, assign_add, assign_sub of a gt.Variable" for name in (
+            "add", "clamp", "copy", "div", "fill", "mul", "normal", "squeeze", "sub", "uniform", "unsqueeze", "zero",
+        )},
     }.items()}  # fmt: skip
 
-    def __dir__(self) -> list[str]:  # completion offers what users call, not what evaluators and tapes do
-        return sorted({*super().__dir__()} - {"level", "wraps", "read", "read_own", "variable", "take_version", "watched_by"})
+    _INTERNAL = "level wraps read read_own variable take_version watched_by"
 
     if TYPE_CHECKING:
 

@@ -61,6 +61,8 @@ class DataIterator(OpenPass, PulledIterable):
     (0, 1, False)
     """
 
+    _INTERNAL = "checkpoint_reset state"
+
     def __init__(self, stage: Stage, wrap: Callable[[Any], Any]) -> None:
         self._structure, self._wrap = stage.structure, wrap
         self._boxed = self._structure.boxed

@@ -60,6 +60,7 @@ class Dataset(PulledIterable, Hinting):
         **dict.fromkeys(("ragged_batch", "bucket_by_sequence_length"), "tensors are not ragged; use padded_batch"),
         **dict.fromkeys(("save", "load"), "use cache(filename), or NumPy's files and from_tensor_slices"),
     }  # fmt: skip
+    _INTERNAL = "get_next"  # of iterators
 
     def __init__(self, stage: Stage, options: DatasetOptions | None = None) -> None:
         if not isinstance(stage, Stage):

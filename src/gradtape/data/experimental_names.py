@@ -135,3 +135,7 @@ def Counter(start: Integer = 0, step: Integer = 1) -> Dataset:  # noqa: N802  (T
     """
     first, stride = box(np.int64(start)), box(np.int64(step))
     return Dataset.from_tensors(np.int64(0)).repeat().enumerate().map(lambda i, _: first + i * stride)
+
+
+def __dir__() -> list[str]:  # completion offers no more
+    return __all__

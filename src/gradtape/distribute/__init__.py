@@ -27,18 +27,20 @@ from gradtape.ops.rank_functions import (
     all_to_all as all_to_all,
     barrier as barrier,
     broadcast as broadcast,
-    gather_to,
+    gather_to as _gather,
     halo_exchange as halo_exchange,
     rank as rank,
     recv as recv,
     reduce as reduce,
     reduce_scatter as reduce_scatter,
     replicated as replicated,
-    scatter_from,
+    scatter_from as _scatter,
     send as send,
     sendrecv as sendrecv,
     size as size,
 )
+from gradtape.surface.name_hints import hint as _hint
 
-gather, scatter = gather_to, scatter_from
+gather, scatter = _gather, _scatter
+_hint(__name__)
 _connect()

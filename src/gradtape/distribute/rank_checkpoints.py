@@ -18,7 +18,7 @@ from zlib import crc32
 import numpy as np
 
 from gradtape.core.hooks import HOOKS
-from gradtape.train.checkpoint import Checkpoint
+from gradtape.train.checkpoint import Checkpoint, file_content
 from gradtape.train.checkpoint_file import on_first_rank, remove_abandoned, write_file
 
 
@@ -36,7 +36,7 @@ def save_checkpoint(checkpoint: Checkpoint, path: str | os.PathLike[str], shard_
     ...     gt.distribute.save_checkpoint(checkpoint, os.path.join(folder, "state"))
     """
     world, path = HOOKS.world, os.fspath(path)
-    arrays, description = checkpoint.state()
+    arrays, description = file_content(checkpoint)
     _compare(arrays)
     large = [name for name in sorted(arrays) if shard_above is not None and np.asarray(arrays[name]).nbytes > shard_above]
     if large:

@@ -12,6 +12,7 @@ from typing import Any
 
 from gradtape import tree
 from gradtape.core.dispatch import convert
+from gradtape.core.hinting import Completing
 from gradtape.errors import InvalidArgumentError
 from gradtape.functions.cache import Traced
 from gradtape.functions.engine import Caller, Engine, FunctionState
@@ -81,7 +82,7 @@ def _stand_in(leaf: Any) -> Any:
     return stand_in(Block([TensorSpec(shape, leaf.dtype)]).params[0])
 
 
-class ConcreteFunction:
+class ConcreteFunction(Completing):
     """One traced signature of a `gt.function`.
 
     >>> @gt.function
@@ -91,6 +92,8 @@ class ConcreteFunction:
     >>> cf(gt.constant([1.0, 2.0])).numpy()
     array([3., 6.], dtype=float32)
     """
+
+    _INTERNAL = "program"
 
     def __init__(
         self, engine: Engine, target: Callable[..., Any], state: FunctionState, traced: Traced, call: BoundCall

@@ -32,7 +32,8 @@ _HARMLESS: dict[str, tuple[Any, ...]] = {
 
 
 @functools.cache
-def _functions() -> dict[Any, Any]:
+def numpy_rules() -> dict[Any, Any]:
+    """What functions of NumPy that are written in Python are on tensors."""
     from gradtape.interop.numpy_creation import CREATION
     from gradtape.interop.numpy_functions import FUNCTIONS
     from gradtape.interop.numpy_linalg import LINALG
@@ -114,7 +115,7 @@ def array_ufunc(self: Tensor | Readable, ufunc: np.ufunc, method: str, *inputs: 
         raise _no_out(label)
     rule = UFUNCS.get(ufunc)
     if rule is None and ufunc.__name__ == "clip":  # what the method clip of arrays calls; NumPy has no public name for it
-        rule, label = _functions()[np.clip], "np.clip"
+        rule, label = numpy_rules()[np.clip], "np.clip"
     # A ufunc of another library that has the name of one of SciPy's is taken for it: SciPy is not imported to ask.
     if rule is None and np.__dict__.get(ufunc.__name__) is not ufunc:
         from gradtape.interop import scipy_special
@@ -157,7 +158,7 @@ def array_function(
     if not all(issubclass(t, (Tensor, Readable, np.ndarray, np.generic)) for t in types):
         return NotImplemented
     label = _label(function)
-    rule = _functions().get(function)
+    rule = numpy_rules().get(function)
     if rule is None:
         raise _no_rule(label)
     parameters = _parameters(rule)

@@ -133,3 +133,14 @@ def rel_entr(x: TensorLike, y: TensorLike) -> Any:
     inside = s.where(fine, x, one) * (e.log(s.where(fine, x, one)) - e.log(s.where(fine, y, one)))
     nothing = c.logical_and(c.equal(x, 0), c.greater_equal(y, 0))
     return s.where(fine, inside, s.where(nothing, convert(0.0, hint=x.dtype), e.cast(math.inf, x.dtype)))
+
+
+__all__ = [
+    "betainc", "betaln", "cbrt", "dawsn", "digamma", "entr", "erf", "erfc", "erfinv", "exp2", "expit", "expm1",
+    "gammainc", "gammaincc", "gammaln", "i0", "i0e", "i1", "i1e", "log1p", "log_expit", "log_softmax", "logit",
+    "logsumexp", "multigammaln", "ndtr", "ndtri", "psi", "rel_entr", "softmax", "xlog1py", "xlogy",
+]  # fmt: skip
+
+
+def __dir__() -> list[str]:  # completion offers no more
+    return __all__

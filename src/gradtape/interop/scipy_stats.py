@@ -262,3 +262,12 @@ class MultivariateNormal:
 
 
 multivariate_normal = MultivariateNormal()
+
+
+__all__ = [
+    "beta", "gamma", "multivariate_normal", "norm", "poisson", "t",
+]  # fmt: skip
+
+
+def __dir__() -> list[str]:  # completion offers no more
+    return __all__

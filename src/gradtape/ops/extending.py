@@ -47,9 +47,11 @@ def pad(
     array([0., 1., 2.], dtype=float32)
     """
     x = convert(tensor)
-    if isinstance(paddings, int):
+    rows = (
+        [] if isinstance(paddings, int) else [row if isinstance(row, (list, tuple)) else static_shape(row) for row in paddings]
+    )
+    if isinstance(paddings, int) or any(len(row) != 2 for row in rows):
         raise InvalidArgumentError(f"pad: paddings must be a pair (before, after) for each axis, got {paddings}")
-    rows = [row if isinstance(row, (list, tuple)) else static_shape(row) for row in paddings]
     pairs = tuple((size_of(a), size_of(b)) for a, b in rows)
     if len(pairs) != x.ndim:
         raise InvalidArgumentError(f"pad: {len(pairs)} pairs of paddings for a tensor of rank {x.ndim}")

@@ -30,8 +30,10 @@ class Generator:
     """
 
     def __init__(self, copy_from: Generator | None = None, state: TensorLike | None = None, alg: str | None = None) -> None:
-        if (copy_from is None) == (state is None):
-            raise InvalidArgumentError("Generator: give either copy_from or state; or use Generator.from_seed(seed)")
+        if (copy_from is None) == (state is None) or not isinstance(copy_from, Generator | None):
+            raise InvalidArgumentError(
+                "Generator: give either copy_from (a generator) or state; or use Generator.from_seed(seed)"
+            )
         self._lock = Lock()
         self._key, self._counter = _parsed(copy_from.state if copy_from is not None else state)  # type: ignore[arg-type]
 

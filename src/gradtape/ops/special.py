@@ -310,3 +310,7 @@ OPS = (ERF, ERFC, ERFINV, ERFCINV, NDTR, NDTRI, LGAMMA, DIGAMMA, POLYGAMMA, BESS
 from gradtape.ops.create import ones_like
 from gradtape.ops.elementwise import cast, cos, exp, sign, sin
 from gradtape.ops.reduce import reduce_sum
+
+
+def __dir__() -> list[str]:  # completion offers no more
+    return __all__

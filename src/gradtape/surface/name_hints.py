@@ -9,6 +9,8 @@ import sys
 from importlib import import_module
 from typing import NoReturn
 
+import numpy as np
+
 NAMESPACES = (
     "nn", "math", "linalg", "random", "signal", "image", "optimizers", "autodiff", "debugging", "train", "initializers",
 )  # fmt: skip
@@ -33,6 +35,13 @@ ELSEWHERE = {
     **dict.fromkeys(("int", "long"), "gt.int32 or gt.int64"), "float": "gt.float32 or gt.float64", "seed": "gt.random.set_seed",
     **dict.fromkeys(("cuda", "gpu", "backends"), "the CPU: no other device is there, and nothing needs to be moved"),
     **dict.fromkeys(("numpy", "np"), "NumPy itself: its functions take tensors and are recorded, np.sin(t)"),
+    "isnan": "gt.math.is_nan", "isinf": "gt.math.is_inf", "isfinite": "gt.math.is_finite", "full": "gt.fill",
+    "optim": "gt.optimizers", "autograd": "gt.GradientTape, or gt.grad", "jax": "gt itself", "masked_select": "gt.boolean_mask",
+    **dict.fromkeys(("set_grad_enabled", "inference_mode"), "tape.stop_recording(); nothing is recorded outside of tapes"),
+    **dict.fromkeys(("tree_util", "tree_map", "tree"), "gt.nest.map_structure"), "empty": "gt.zeros",
+    **dict.fromkeys(("Sequential", "ModuleList"), "gt.keras.Sequential, or a list in a gt.Module, whose variables are found"),
+    **dict.fromkeys(("pmap", "shard_map"), "gt.distribute for many processes, gt.vectorized_map for many examples"),
+    "device_put": "the tensor itself: everything is on the CPU", "lr_scheduler": "gt.optimizers.schedules",
     "set_printoptions": "np.set_printoptions", "lax": "gt.while_loop and gt.scan, or Python's loops in a gt.function",
     **dict.fromkeys(("TextLineDataset", "TFRecordDataset"), "gt.data.Dataset.from_generator of a function that reads the file"),
     **dict.fromkeys(("DataLoader", "utils"), "gt.data.Dataset.from_tensor_slices(...).shuffle(n).batch(k)"),
@@ -102,17 +111,26 @@ def missing(name: str, known: list[str], space: str = "") -> str:
         return f"{text}; use gt.{homes[0]}.{name}"
     import difflib
 
-    near = difflib.get_close_matches(name, [other for other in known if not other.startswith("_")], 1)
+    numpys = getattr(np, name, None)
+    if numpys in import_module("gradtape.interop.protocols").numpy_rules() or isinstance(numpys, (np.ufunc, float)):
+        return f"{text}; use np.{name}" + (
+            "" if isinstance(numpys, float) else ", as NumPy's functions take tensors and are recorded"
+        )
+    near = difflib.get_close_matches(name, [other for other in known if not other.startswith("_")], 1, 0.7)
     return f"{text}; did you mean gt.{home}{near[0]}?" if near else text
 
 
 def hint(module: str) -> None:
-    """Have a namespace answer as `gt` does when it is asked for a name that it does not have."""
+    """Have a namespace answer as `gt` does when it is asked for a name that it does not have; completion offers what it has for
+    users, not the files that it is made of."""
     space = vars(sys.modules[module])
 
+    def offered() -> list[str]:
+        own = {name for name in space if f"{module}.{name}" in sys.modules}
+        return sorted({*space.get("__all__", {*space} - own)} | {name for name in space if name.startswith("__")})
+
     def answer(name: str) -> NoReturn:
-        known = [*space.get("__all__", space)]
-        text = name if name.startswith("_") else missing(name, known, module.rpartition(".")[2])
+        text = name if name.startswith("_") else missing(name, offered(), module.rpartition(".")[2])
         raise AttributeError(text, name=name)  # without the module: Python would add a guess of its own to the cure
 
-    space["__getattr__"] = answer
+    space["__getattr__"], space["__dir__"] = answer, offered

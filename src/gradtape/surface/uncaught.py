@@ -28,13 +28,28 @@ INSTEAD = {
     **dict.fromkeys(("out", "inplace"), "operations give new tensors, t[...] = result writes into one"),
     **dict.fromkeys(("static_argnums", "static_argnames"), "Python numbers, strings and functions are static, tensors are not"),
 }  # fmt: skip
-# what Python says by itself of things of gradtape
-_PYTHONS = {
-    "Tensor() takes no arguments": "gt.constant(value) makes a tensor, gt.Variable(value) one that changes",
-    "'GradientTape' object is not callable": "tape.gradient(target, sources) asks it",
-    "'Dataset' object is not an iterator": "next(iter(dataset)) is its first element",
-    "'Dataset' object is not subscriptable": "next(iter(dataset)) is its first element, dataset.skip(n).take(1) has another",
-}  # fmt: skip
+# what Python says by itself of things of gradtape, a part of the line that tells, and the cure
+_PYTHONS = (
+    ("Tensor() takes no arguments", "", "gt.constant(value) makes a tensor, gt.Variable(value) one that changes"),
+    ("'GradientTape' object is not callable", "", "tape.gradient(target, sources) asks it"),
+    ("'Dataset' object is not an iterator", "", "next(iter(dataset)) is its first element"),
+    (
+        "'Dataset' object is not subscriptable",
+        "",
+        "next(iter(dataset)) is its first element, dataset.skip(n).take(1) has another",
+    ),
+    (
+        "'type' object does not support the context manager",
+        "GradientTape",
+        "a tape is made first: with gt.GradientTape() as tape:",
+    ),
+    (
+        "'TensorShape' object is not callable",
+        ".shape(",
+        "a shape is no method: t.shape; inside gt.function, gt.shape(t) is a tensor",
+    ),
+    ("'int' object is not callable", ".size(", "t.size is a number, t.shape has the sizes of the axes"),
+)
 _ROWS = [row.split(":") for row in re.split("[;\n]", _FOREIGN.strip())]
 KEYWORDS = {name: own.split() for names, own in _ROWS for name in names.split()}
 _UNEXPECTED = re.compile(r"([\w.<>]+)\(\) got an unexpected keyword argument '(\w+)'")
@@ -47,7 +62,8 @@ def keyword_hint(text: str, entry: TracebackType) -> str | None:
     import inspect
 
     if (match := _UNEXPECTED.match(text)) is None:
-        return _PYTHONS.get(text)
+        line = linecache.getline(entry.tb_frame.f_code.co_filename, entry.tb_lineno)
+        return next((cure for said, part, cure in _PYTHONS if text.startswith(said) and part in line), None)
     called, keyword = match.groups()
     code = entry.tb_frame.f_code
     # where there is no source (`python -c`), names that stand side by side in the code
@@ -108,9 +124,15 @@ def _told(error: BaseException) -> BaseException:
     return error if cause is None or entry is None or entry.tb_frame.f_code.co_filename not in INTERNAL else cause
 
 
-def _in_a_cell(shell: Any, kind: Any, error: Any, traceback: Any, tb_offset: int | None = None) -> None:
-    error = _told(error)
-    shell.showtraceback((type(error), error, shown(error, traceback)), tb_offset)
+def in_ipython(shell: Any) -> None:
+    """Have IPython show it, in cells as in scripts that it runs (`%run`): what it formats are its own copies."""
+    plain = shell.InteractiveTB.structured_traceback
+
+    def formatted(kind: Any, error: Any, traceback: Any = None, *arguments: Any, **options: Any) -> Any:
+        error = _told(error)
+        return plain(type(error), error, shown(error, traceback), *arguments, **options)
+
+    shell.InteractiveTB.structured_traceback = formatted
 
 
 def hidden(raised: Any) -> bool:
@@ -139,7 +161,7 @@ def _install(before: Any) -> None:
 
     sys.excepthook = hook
     if "IPython" in sys.modules and (shell := sys.modules["IPython"].get_ipython()) is not None:
-        shell.set_custom_exc((Exception,), _in_a_cell)
+        in_ipython(shell)
 
 
 _install(sys.excepthook)

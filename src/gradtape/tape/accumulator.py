@@ -29,7 +29,7 @@ from gradtape.core.record import (
 from gradtape.core.tensor import Tensor
 from gradtape.core.typing import TensorLike
 from gradtape.ops.create import zeros_like
-from gradtape.tape.tape_messages import UnconnectedGradients, warn_not_differentiable
+from gradtape.tape.tape_messages import Mode, UnconnectedGradients, warn_not_differentiable
 from gradtape.trace.tracing import lift
 from gradtape.tree import Structure
 from gradtape.variables.variable import Variable, unwrapped
@@ -105,7 +105,7 @@ class ForwardAccumulator(Recorder):
     def __del__(self) -> None:
         self.key.open = False
 
-    def jvp(self, primals: Structure, unconnected_gradients: UnconnectedGradients | str = UnconnectedGradients.NONE) -> Any:
+    def jvp(self, primals: Structure, unconnected_gradients: Mode = UnconnectedGradients.NONE) -> Any:
         """The tangent of each tensor in `primals`; None (or zeros) where the direction does not reach it."""
         mode = UnconnectedGradients(unconnected_gradients)
         return tree.map_structure(lambda p: self._tangent_of(p, mode), primals)

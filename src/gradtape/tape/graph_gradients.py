@@ -17,7 +17,7 @@ from gradtape.core.dispatch import convert
 from gradtape.ir.graph import Operation, Value
 from gradtape.ops.create import zeros_like
 from gradtape.tape.gradient_tape import GradientTape
-from gradtape.tape.tape_messages import UnconnectedGradients
+from gradtape.tape.tape_messages import Mode, UnconnectedGradients
 from gradtape.trace.effects import active
 from gradtape.trace.tracing import TRACE, Trace, TracedTensor, traced
 from gradtape.tree import Structure
@@ -26,7 +26,7 @@ from gradtape.tree import Structure
 def gradients(
     ys: Structure, xs: Structure, grad_ys: Structure = None, name: str = "gradients", gate_gradients: bool = False,
     aggregation_method: object = None, stop_gradients: Structure = None,
-    unconnected_gradients: UnconnectedGradients | str = UnconnectedGradients.NONE,
+    unconnected_gradients: Mode = UnconnectedGradients.NONE,
 ) -> list[Any]:  # fmt: skip
     """The derivative of the sum of `ys` with respect to each of `xs`, inside a `gt.function`.
 

@@ -7,8 +7,8 @@ recorded.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, overload
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from gradtape import tree
 from gradtape.ad.backward import Step, gradients
@@ -25,6 +25,8 @@ from gradtape.tape.tape_messages import Mode, Source, UnconnectedGradients, chec
 from gradtape.tree import Structure
 from gradtape.variables.indexed_slices import total_of
 from gradtape.variables.variable import Variable
+
+K = TypeVar("K")
 
 
 def walk_again(pairs: list[tuple[Record, Any]], wanted: list[list[Record]], tape: JacobianMethods) -> list[Any]:
@@ -128,12 +130,22 @@ class JacobianMethods(PendingDerivatives):
     ) -> Tensor: ...  # fmt: skip
     @overload
     def jacobian(
+        self, target: Tensor | Variable, sources: Sequence[Tensor | Readable], unconnected_gradients: Mode = ...,
+        parallel_iterations: int | None = None, experimental_use_pfor: bool = True,
+    ) -> Sequence[Tensor]: ...  # fmt: skip
+    @overload
+    def jacobian(
+        self, target: Tensor | Variable, sources: Mapping[K, Tensor | Readable], unconnected_gradients: Mode = ...,
+        parallel_iterations: int | None = None, experimental_use_pfor: bool = True,
+    ) -> dict[K, Tensor]: ...  # fmt: skip
+    @overload
+    def jacobian(
         self, target: Tensor | Variable, sources: Structure, unconnected_gradients: Mode = ...,
         parallel_iterations: int | None = None, experimental_use_pfor: bool = True,
     ) -> Any: ...  # fmt: skip
     def jacobian(
         self, target: Tensor | Variable, sources: Structure,
-        unconnected_gradients: UnconnectedGradients | str = UnconnectedGradients.NONE, parallel_iterations: int | None = None,
+        unconnected_gradients: Mode = UnconnectedGradients.NONE, parallel_iterations: int | None = None,
         experimental_use_pfor: bool = True,
     ) -> Any:  # fmt: skip
         """All derivatives of `target`: shape target.shape + source.shape for each source.
@@ -154,7 +166,7 @@ class JacobianMethods(PendingDerivatives):
 
     def batch_jacobian(
         self, target: Tensor | Variable, source: Tensor | Variable,
-        unconnected_gradients: UnconnectedGradients | str = UnconnectedGradients.NONE, parallel_iterations: int | None = None,
+        unconnected_gradients: Mode = UnconnectedGradients.NONE, parallel_iterations: int | None = None,
         experimental_use_pfor: bool = True,
     ) -> Tensor:  # fmt: skip
         """The Jacobian of each example: target[b] depends on source[b] only; shape (b, target.shape[1:], source.shape[1:])."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -43,7 +43,7 @@ class UnconnectedGradients(Enum):
         raise ValueError(f"unconnected_gradients must be one of {choices} (or UnconnectedGradients.NONE, ...), got {value!r}")
 
 
-Mode: TypeAlias = UnconnectedGradients | str  # what is said of unconnected sources: a member, or its value
+Mode: TypeAlias = UnconnectedGradients | Literal["none", "zero", "raise"]  # what is said of unconnected sources
 
 
 def warn(message: str) -> None:
@@ -64,7 +64,7 @@ def check_target(target: object, sources: Sequence[Source] = ()) -> Tensor:
             warn_not_differentiable("gradient: the target", tensor, "use gt.nn.softmax for gt.argmax, gt.sigmoid for x > y")
         return tensor
     if target is None:
-        raise TypeError("gradient: the target is None; did an earlier gradient return None?")
+        raise TypeError("gradient: the target is None; did a function without `return` give it, or an earlier gradient?")
     raise TypeError(
         f"gradient: the target must be a tensor computed inside the tape, got {type(target).__name__} {target!r}, which does "
         "not remember where it came from; keep to tensors: no .numpy(), float() or functions of math on the way"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from os import PathLike
 from typing import TYPE_CHECKING, Any, overload
 
+from gradtape.core.hinting import shown_as
 from gradtape.core.observers import TOOLS, TapeObserver
 from gradtape.core.tensor import Readable, Tensor
 from gradtape.tree import Structure
@@ -13,6 +14,7 @@ if TYPE_CHECKING:  # nothing needs it at run time
     from gradtape.tape.answers import CheckResultLike, ExplanationLike, NanReportLike, PictureLike, ProfileLike
 
 
+@shown_as("GradientTape")
 class ToolMethods:
     """Mixed into `GradientTape`: the questions a tape answers about itself."""
 

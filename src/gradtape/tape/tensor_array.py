@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from gradtape.core.dispatch import apply, convert
+from gradtape.core.hinting import Completing
 from gradtape.core.record import RecordingScope, TapeKey, current_scope, scope_of
 from gradtape.core.tensor import Readable, Tensor, box
 from gradtape.core.typing import DTypeLike, Integer, Size, TensorLike
@@ -42,7 +43,7 @@ from gradtape.trace.weak import WeakTensor
 _WRITES = ("write", "scatter")  # which may make an array longer
 
 
-class TensorArray:
+class TensorArray(Completing):
     """A list of tensors of one dtype, written and read by index.
 
     A method that writes changes the array and returns it, so `ta = ta.write(i, x)` and `ta.write(i, x)` both work.
@@ -65,6 +66,8 @@ class TensorArray:
         infer_shape: whether all slots must have the shape of the first one written.
         element_shape: a shape (or part of one) that every slot must have.
     """
+
+    _INTERNAL = "restore snapshot"
 
     def __init__(
         self, dtype: DTypeLike, size: Integer | None = None, dynamic_size: bool | None = None,
@@ -216,9 +219,6 @@ class TensorArray:
         return (self._clear and self._writing()) or self._pending() or staged_items(self._items) is not None
 
     # -- writing -------------------------------------------------------------------------------------------------
-
-    def __dir__(self) -> list[str]:  # completion offers what users call, not what tracing does
-        return sorted({*object.__dir__(self)} - {"restore", "snapshot"})
 
     def write(self, index: Integer, value: TensorLike, name: str | None = None) -> TensorArray:
         """Put `value` into a slot, replacing what was there."""

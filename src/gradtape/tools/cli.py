@@ -14,14 +14,18 @@ from gradtape.tools import runner
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one subcommand; the result is the exit status."""
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if options.command is None:
+        parser.print_help()
+        return 0
     return int(options.run(options))
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="gradtape", description="Automatic differentiation with a tape.")
     parser.add_argument("--version", action="version", version=f"gradtape {VERSION}")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     demo = commands.add_parser("demo", help="a tour in under a minute, ending with a picture and a report")
     demo.add_argument(
         "--output",

@@ -74,7 +74,7 @@ def _target(target: object) -> Tensor:
     if isinstance(target, Tensor):
         return target
     if target is None:
-        raise TypeError("explain: the target is None; did an earlier gradient return None?")
+        raise TypeError("explain: the target is None; did a function without `return` give it, or an earlier gradient?")
     raise TypeError(
         f"explain: the target must be a tensor computed inside the tape, got {type(target).__name__} {target!r}; a number or a "
         "NumPy array does not remember where it came from"

@@ -87,7 +87,10 @@ def checked(path: str | os.PathLike[str]) -> str:
         TypeError: for something that is no path.
     """
     if not isinstance(path, (str, os.PathLike)):
-        raise TypeError(f"the path of a page must be a string or a path, got {path!r} of type {type(path).__name__}")
+        given = f"{path!r} of type {type(path).__name__}"
+        if hasattr(path, "dtype"):
+            given = "a tensor: say what a picture is about by name, picture(target=y)"
+        raise TypeError(f"the path of a page must be a string or a path, got {given}")
     target = os.path.abspath(os.fspath(path))
     folder = os.path.dirname(target)
     if os.path.isdir(target):

@@ -24,7 +24,7 @@ from gradtape.core.typing import Array, TensorLike
 from gradtape.errors import DataLossError, NotFoundError
 from gradtape.ops.generator import Generator
 from gradtape.train.checkpoint_file import on_first_rank, read_file, remove_abandoned, replace_file, write_file
-from gradtape.train.late_restore import LateRestore
+from gradtape.train.late_restore import LateRestore, saved_objects
 from gradtape.train.optimizers.base import Optimizer
 from gradtape.train.saving import array_of, attributes, boxed, child_name
 from gradtape.variables.variable import Variable
@@ -59,28 +59,11 @@ class Checkpoint:
         self.save_counter = Variable(np.int64(0), trainable=False, name="save_counter")
         self._late: LateRestore | None = None
 
-    def objects(self) -> dict[str, Any]:
-        """What is saved: the arguments, and attributes that were set later."""
-        return {k: v for k, v in sorted(vars(self).items()) if k != "save_counter" and not k.startswith("_")}
-
     def write(self, file_prefix: str | PathLike[str], options: object = None) -> str:
         """Write the state to exactly this path, without counting; gives the path."""
         path: str = os.fspath(file_prefix)
-        write_file(path, *self.state())
+        write_file(path, *file_content(self))
         return path
-
-    def state(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """What a file of this checkpoint has: arrays by name, and a description of the rest."""
-        arrays: dict[str, Any] = {}
-        values: dict[str, Any] = {}
-        shared: dict[str, str] = {}
-        for place in self._places(shared, {}):
-            content = place.get()
-            if isinstance(content, _PLAIN):
-                values[place.name] = content
-            else:
-                arrays[place.name] = array_of(content)
-        return arrays, {"kind": "checkpoint", "values": values, "shared": shared}
 
     def save(self, file_prefix: str | PathLike[str], options: object = None) -> str:
         """Write to `file_prefix-1`, `-2`, … and note it as the latest of its directory; gives the path. Of several ranks all
@@ -91,8 +74,8 @@ class Checkpoint:
         self.save_counter.assign_add(np.int64(1))
         path = f"{prefix}-{int(self.save_counter)}"
         try:
-            state = self.state()
-            on_first_rank(lambda: self._write_noted(path, *state))
+            content = file_content(self)
+            on_first_rank(lambda: self._write_noted(path, *content))
         except BaseException:
             self.save_counter.assign(before)
             raise
@@ -174,14 +157,28 @@ class Checkpoint:
         # what an earlier restore still had for variables to come is out of date now
         if self._late is not None:
             self._late.forget()
-        self._late = LateRestore(self, self.objects(), left, _names_in(shared), _fitting(path))
+        self._late = LateRestore(self, saved_objects(self), left, _names_in(shared), _fitting(path))
         return RestoreStatus(path, left, [name for name in values if name not in used])
 
     def _places(self, shared: dict[str, str], seen: dict[int, tuple[str, object]]) -> Iterator[_Place]:
         """Where state is; `seen` learns the objects on the way with the first path to each, `shared` their other paths."""
         yield _Place("save_counter", self.save_counter, None)
-        for name, item in self.objects().items():
+        for name, item in saved_objects(self).items():
             yield from _walk(item, child_name("", name), _attribute_setter(self, name), seen, shared)
+
+
+def file_content(checkpoint: Checkpoint) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What a file of a checkpoint has: arrays by name, and a description of the rest."""
+    arrays: dict[str, Any] = {}
+    values: dict[str, Any] = {}
+    shared: dict[str, str] = {}
+    for place in checkpoint._places(shared, {}):
+        content = place.get()
+        if isinstance(content, _PLAIN):
+            values[place.name] = content
+        else:
+            arrays[place.name] = array_of(content)
+    return arrays, {"kind": "checkpoint", "values": values, "shared": shared}
 
 
 class RestoreStatus:
@@ -336,7 +333,7 @@ def _parts(item: object) -> Iterator[tuple[Any, Any, Callable[[Any], None] | Non
         for index, part in enumerate(item):
             yield index, part, _item_setter(item, index) if isinstance(item, list) else None
     elif isinstance(item, Checkpoint):
-        for key, part in item.objects().items():
+        for key, part in saved_objects(item).items():
             yield key, part, _attribute_setter(item, key)
     else:
         for key, part in (attributes(item) or {}).items():

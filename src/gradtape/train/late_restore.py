@@ -21,6 +21,11 @@ Names = Callable[[dict[str, Any], Variable], Iterator[str]]  # under which names
 Fit = Callable[[Variable, str, Any], Tensor]  # the value as this variable holds it, or an error
 
 
+def saved_objects(checkpoint: object) -> dict[str, Any]:
+    """What a checkpoint saves: its arguments, and attributes that were set later, under any name but those of its methods."""
+    return {k: v for k, v in sorted(vars(checkpoint).items()) if k != "save_counter" and not k.startswith("_")}
+
+
 class LateRestore:
     """What is left of one file, and the objects it was restored into."""
 
@@ -47,7 +52,7 @@ class LateRestore:
         owner = self._owner()
         objects = {name: reference() for name, reference in self._objects.items()}
         alive = {name: item for name, item in objects.items() if item is not None}
-        alive |= owner.objects() if owner is not None else {}
+        alive |= saved_objects(owner) if owner is not None else {}
         if (not alive and owner is None) or not self.values:
             self.forget()
             return None

@@ -33,3 +33,12 @@ def set_loop_options(
 
     >>> gt.autograph.experimental.set_loop_options(maximum_iterations=10)
     """
+
+
+__all__ = [
+    "Feature", "do_not_convert", "set_loop_options",
+]  # fmt: skip
+
+
+def __dir__() -> list[str]:  # completion offers no more
+    return __all__

@@ -44,7 +44,8 @@ def copied(node: Any) -> Any:
         for name, value in values.items():
             if value.__class__ is list:
                 values[name] = twins = [_twin(part) if isinstance(part, ast.AST) else part for part in value]
-                pending += [twin for twin in twins if isinstance(twin, ast.AST)]
+                # (marks are one object for all trees of the process, on which IPython hangs the trees it looks at)
+                pending += [twin for twin in twins if isinstance(twin, ast.AST) and not isinstance(twin, _MARKS)]
             elif isinstance(value, ast.AST) and not isinstance(value, _MARKS):
                 values[name] = twin = _twin(value)
                 pending.append(twin)

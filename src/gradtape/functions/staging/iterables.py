@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from gradtape.core.dispatch import apply, convert
+from gradtape.core.hinting import Completing
 from gradtape.core.tensor import Readable, Tensor
 from gradtape.dtypes import int32
 from gradtape.errors import InvalidArgumentError
@@ -218,8 +219,10 @@ class Puller(Protocol):
         """The current item."""
 
 
-class PulledIterable:
+class PulledIterable(Completing):
     """Something whose items Python gives one by one, how many is known at the end: a dataset."""
+
+    _INTERNAL = "numbered puller zipped"
 
     def puller(self) -> Puller:
         """One loop over it."""

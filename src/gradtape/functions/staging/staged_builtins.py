@@ -235,7 +235,7 @@ def _one_shape(values: Sequence[Any]) -> bool:
 def _chosen(pairs: Sequence[tuple[Any, Any]], what: str, exception: type[Exception]) -> Any:
     """The value of the pair whose flag holds."""
     if not pairs:
-        raise exception(f"{what} known only at run time cannot be looked up in an empty container")
+        raise exception(f"{what} known only at run time cannot be looked up in a container that has none of its kind")
     # tried on a Python loop, as many branches as items would cost more to compile than the loop traced turn by turn
     if len(pairs) > MAX_CASES or not all(isinstance(value, Tensor) for _, value in pairs):
         refuse_in_trial(f"one of {len(pairs)} things is looked up by a number of the loop")

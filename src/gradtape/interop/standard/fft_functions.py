@@ -92,3 +92,7 @@ __all__ = [
     "fft", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifftn", "ifftshift", "ihfft", "irfft", "irfftn", "rfft", "rfftfreq",
     "rfftn",
 ]  # fmt: skip
+
+
+def __dir__() -> list[str]:  # completion offers no more
+    return __all__

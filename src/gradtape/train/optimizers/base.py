@@ -57,6 +57,7 @@ class Optimizer(Hinting):
         "param_groups": "use one optimizer for each group, or learning_rate",
         "state_dict": "use gt.train.Checkpoint(optimizer=optimizer)",
     }
+    _INTERNAL = "checkpoint_defer checkpoint_state"
     slot_names: tuple[str, ...] = ()
     _exact: float | None
 

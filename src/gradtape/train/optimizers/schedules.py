@@ -224,3 +224,13 @@ class CosineDecayRestarts(LearningRateSchedule):
             length = self.t_mul**restarts
             fraction = (fraction - (1.0 - length) / (1.0 - self.t_mul)) / length
         return self.initial_learning_rate * self.m_mul**restarts * _half_cosine(fraction, self.alpha, xp)
+
+
+__all__ = [
+    "CosineDecay", "CosineDecayRestarts", "ExponentialDecay", "InverseTimeDecay", "LearningRateSchedule",
+    "PiecewiseConstantDecay", "PolynomialDecay",
+]  # fmt: skip
+
+
+def __dir__() -> list[str]:  # completion offers no more
+    return __all__
