@@ -21,6 +21,7 @@ from gradtape.ops.collective import HEADER, INLINE
 if TYPE_CHECKING:
     from gradtape.distribute.mpi_world import MpiWorld
 
+_ROOM = 512  # bytes of what a rank says it called, where all differ
 _LEFT = 1 << 48  # added to the digest of what comes after an error
 
 
@@ -54,8 +55,8 @@ class Agreement:
 
     def _raise(self, statement: Statement | ProgramStatement) -> None:
         """All ranks have heard that they do not agree: say what each of them calls."""
-        texts = np.zeros((self._world.size, HEADER), np.uint8)
-        own = header_of(0, f"{statement}{f' ({self.broken})' if self.broken else ''}")
+        texts = np.zeros((self._world.size, _ROOM), np.uint8)
+        own = _with_words(0, f"{statement}{f' ({self.broken})' if self.broken else ''}", _ROOM)
         request = self.comm.Iallgather(own, texts)
         self._world.finish(request, lambda: post_of(statement, self.count, "together"))
         calls = "; ".join(f"rank {rank} calls {_words_of(text)}" for rank, text in enumerate(texts))
@@ -87,25 +88,29 @@ class Agreement:
         while self.comm.Iprobe(mpi.ANY_SOURCE, mpi.ANY_TAG, status):
             header = np.zeros(HEADER + INLINE, np.uint8)
             self.comm.Recv(header, status.source, status.tag)
-            said.append(f"rank {status.source}'s {_words_of(header)}")
+            said.append(f"rank {status.source}'s {_words_of(header[:HEADER])}")
         return "; ".join(said)
 
 
 def header_of(digest: int, words: str) -> Any:
     """What goes ahead of a message: a digest of its dtype and shape, and what its sender calls."""
-    data, room = words.encode(), HEADER - 8
+    return _with_words(digest, words, HEADER)
+
+
+def _with_words(digest: int, words: str, size: int) -> Any:
+    data, room = words.encode(), size - 8
     # the line is at the end, and matters most
     data = data if len(data) <= room else data[: room // 2] + data[-(room // 2) :]
     return np.frombuffer(digest.to_bytes(8, "little") + data.ljust(room, b"\0"), np.uint8).copy()
 
 
 def _words_of(header: Any) -> str:
-    return bytes(header)[8:HEADER].rstrip(b"\0").decode(errors="replace")
+    return bytes(header)[8:].rstrip(b"\0").decode(errors="replace")
 
 
 def refuse_header(header: Any, own: str, source: int) -> None:
     """What was sent is something else than what is received."""
-    raise RankError(f"rank {HOOKS.world.rank} calls {own}, but rank {source} calls {_words_of(header)}")
+    raise RankError(f"rank {HOOKS.world.rank} calls {own}, but rank {source} calls {_words_of(header[:HEADER])}")
 
 
 def post_of(statement: Statement | ProgramStatement, count: int, kind: str) -> Post:

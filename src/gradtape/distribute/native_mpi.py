@@ -99,6 +99,12 @@ class NativeMpi:
         self._done[0], self._done[1], self._done[2] = can_fail, 0, 0
         self._number = self._world.agreement.count
 
+    def notes(self, operation: Operation) -> None:
+        """A program begins in which ranks only send messages to one another."""
+        if self._world.notes is not None:
+            name = operation.op.name.removesuffix("_posted")
+            self._world.notes.note(ProgramStatement(f"a compiled program of messages ({name}, …)", operation.loc, 0))
+
     def ends(self, line: str) -> None:
         """A program ends whose values decided which operations ran: they must have been the same on all ranks."""
         begun = self._done[1]

@@ -336,7 +336,7 @@ MESSAGES = (SEND, RECV)  # they need another rank: no sample can run alone
 COMMUNICATIONS = frozenset((*OPS, *MESSAGES))
 
 
-HEADER = 512  # bytes that go ahead of a message: what it is, and who sent it where
+HEADER = 256  # bytes that go ahead of a message: what it is, and who sent it where
 INLINE = 4096 - HEADER  # bytes of data, or fewer, that travel with it
 
 

@@ -48,6 +48,8 @@ def begin(scope: Scope, block: Block) -> None:
     exchanges = scope.program.exchanges = HOOKS.world.natively.exchanges(block)
     if exchanges.text:
         _ask(scope, exchanges.first, "i64", exchanges.digest, -3 if exchanges.can_fail else -1)
+    elif exchanges.message is not None:  # nothing to compare; who is killed in it has said that it began
+        _ask(scope, exchanges.message, "i64", 0, -5)
 
 
 def end(scope: Scope) -> None:
