@@ -26,7 +26,7 @@ class _NoPrograms:
         )
 
     def notes(self, operation: Operation) -> None:
-        self.begins(0, operation.loc, False)
+        self.begins(0, str(operation.loc), False)
 
 
 class Alone(OneRank):

@@ -103,7 +103,7 @@ class NativeMpi:
         """A program begins in which ranks only send messages to one another."""
         if self._world.notes is not None:
             name = operation.op.name.removesuffix("_posted")
-            self._world.notes.note(ProgramStatement(f"a compiled program of messages ({name}, …)", operation.loc, 0))
+            self._world.notes.note(ProgramStatement(f"a compiled program of messages ({name}, …)", str(operation.loc), 0))
 
     def ends(self, line: str) -> None:
         """A program ends whose values decided which operations ran: they must have been the same on all ranks."""
