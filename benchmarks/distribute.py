@@ -1,6 +1,6 @@
-"""`make bench ONLY=distribute`: what ranks cost. Sums in a compiled loop against bare C and mpi4py, a training step against
-PyTorch's DistributedDataParallel and JAX, scaling of a split domain, and from measured latency and bandwidth a model for more
-machines.
+"""`make bench ONLY=distribute`: what ranks cost. Sums and messages in a compiled loop against bare C and mpi4py, a training
+step against PyTorch's DistributedDataParallel and JAX, scaling of a split domain, and from measured latency and bandwidth a
+model for more machines.
 
 It needs mpi4py and mpiexec; C needs mpicc, PyTorch and JAX environments of their own (`--torch PYTHON`, `--jax PYTHON`). The
 figures are minima of short repeats, taken in turns; they say nothing where other programs use the cores. `--only` measures a
@@ -53,21 +53,21 @@ def _ours(ranks: int, *what: str) -> Any:
 
 def _compiled_c(folder: str) -> list[str]:
     """The library with C's loop; nothing where there is no compiler."""
-    compiler, library = Path(_mpiexec()).parent / "mpicc", str(Path(folder) / "all_reduce.so")
+    compiler, library = Path(_mpiexec()).parent / "mpicc", str(Path(folder) / "ranks.so")
     if not compiler.exists():
         return []
-    _run([str(compiler), "-O2", "-shared", "-fPIC", str(ROOT / "benchmarks" / "c" / "all_reduce.c"), "-o", library])
+    _run([str(compiler), "-O2", "-shared", "-fPIC", str(ROOT / "benchmarks" / "c" / "ranks.c"), "-o", library])
     return [library]
 
 
 def sums(turns: int) -> dict[str, float]:
-    """Microseconds of the sum of 8 bytes over 2 ranks, in a loop. C's runs in the same processes, in turns with ours: between
-    two starts, on whichever cores, either differs by more than they do from one another."""
+    """Microseconds of the sum of 8 bytes over 2 ranks, and of a message each way, in a loop. C's runs in the same processes, in
+    turns with ours: between two starts, on whichever cores, either differs by more than they do from one another."""
     best: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as folder:
         library = _compiled_c(folder)
         for _ in range(turns):
-            rows = {**_ours(2, "sum", *library), "mpi4py": _ours(2, "mpi4py"), "eager": _ours(2, "eager")}
+            rows = {**_ours(2, "loops", *library), "sum, mpi4py": _ours(2, "mpi4py"), "sum, eager": _ours(2, "eager")}
             best = {name: min(value, best.get(name, value)) for name, value in rows.items()}
     return best
 
@@ -136,7 +136,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     answers: dict[str, Any] = json.loads(target.read_text()) if options.only and target.exists() else {}
     peers = dict(zip(PEERS, (options.torch, options.jax), strict=True))
     measures: dict[str, tuple[str, Callable[[], Any]]] = {
-        "sums": ("sum of 8 bytes, µs", lambda: sums(options.turns)),
+        "sums": ("8 bytes, µs", lambda: sums(options.turns)),
         "steps": ("gradient step, µs", lambda: steps(options.turns, peers)),
         "scaling": ("heat equation, ms", scaling),
         "network": ("network", lambda: _ours(2, "network")),

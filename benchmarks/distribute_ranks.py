@@ -1,4 +1,4 @@
-"""The workloads of `benchmarks/distribute.py`: `mpiexec -n 2 python -m benchmarks.distribute_ranks sum` runs one."""
+"""The workloads of `benchmarks/distribute.py`: `mpiexec -n 2 python -m benchmarks.distribute_ranks loops` runs one."""
 
 from __future__ import annotations
 
@@ -29,31 +29,40 @@ def best(call: Callable[[], Any], repeats: int = 40) -> float:
     return float(least)
 
 
-def summed() -> dict[str, float]:
-    """Medians: of the compiled loop, and of C's in the library whose path was given."""
+def in_loops() -> dict[str, float]:
+    """Medians of sums and messages: of the compiled loops, and of C's in the library whose path was given."""
+    other = 1 - ranks.rank()
 
     @gt.function
-    def loop(x: Any) -> Any:
+    def sums(x: Any) -> Any:
         for _ in gt.range(LOOP):
             x = ranks.all_reduce(x * 0.5)
         return x
 
-    x = gt.constant(np.ones(1))
-    loop(x)
-    times: dict[str, list[float]] = {"compiled loop": []}
-    if in_c := [ctypes.CDLL(path).seconds_of_sums for path in sys.argv[2:]]:
-        from mpi4py import MPI
+    @gt.function
+    def messages(x: Any) -> Any:
+        for _ in gt.range(LOOP):
+            x = ranks.sendrecv(x * 0.5, dest=other, source=other)
+        return x
 
-        in_c[0].restype, times["bare C"], comm = ctypes.c_double, [], MPI._handleof(MPI.COMM_WORLD)
-        handle = ctypes.c_int(comm) if MPI._sizeof(MPI.Comm) == 4 else ctypes.c_void_p(comm)
-    for _ in range(200):
-        ranks.barrier()
-        start = perf_counter()
+    x, answers = gt.constant(np.ones(1)), {}
+    for name, loop in {"sum": sums, "message": messages}.items():
         loop(x)
-        times["compiled loop"].append(perf_counter() - start)
-        for function in in_c:
-            times["bare C"].append(function(handle, LOOP))
-    return {name: float(np.median(each)) / LOOP * 1e6 for name, each in times.items()}
+        times: dict[str, list[float]] = {f"{name}, compiled loop": []}
+        if in_c := [getattr(ctypes.CDLL(path), f"seconds_of_{name}s") for path in sys.argv[2:]]:
+            from mpi4py import MPI
+
+            in_c[0].restype, times[f"{name}, bare C"], comm = ctypes.c_double, [], MPI._handleof(MPI.COMM_WORLD)
+            handle = ctypes.c_int(comm) if MPI._sizeof(MPI.Comm) == 4 else ctypes.c_void_p(comm)
+        for _ in range(200):
+            ranks.barrier()
+            start = perf_counter()
+            loop(x)
+            times[f"{name}, compiled loop"].append(perf_counter() - start)
+            for function in in_c:
+                times[f"{name}, bare C"].append(function(handle, LOOP))
+        answers |= {title: float(np.median(each)) / LOOP * 1e6 for title, each in times.items()}
+    return answers
 
 
 def by_mpi4py() -> float:
@@ -125,7 +134,7 @@ def heat(rows: int) -> float:
 
 
 WORKLOADS: dict[str, Callable[[], Any]] = {
-    "sum": summed, "mpi4py": by_mpi4py, "eager": eager, "network": network, "step": step,
+    "loops": in_loops, "mpi4py": by_mpi4py, "eager": eager, "network": network, "step": step,
     "eager_step": lambda: step(compiled=False),
     "strong": lambda: heat(256 // ranks.size()), "weak": lambda: heat(256),
 }  # fmt: skip

@@ -659,6 +659,27 @@ def metrics(steps: int) -> Any:
     return [*answers, float(mean.result())]
 
 
+def newton(steps: int) -> Any:
+    """A tape in a compiled loop, whose derivative a tape around it takes: both ways in which the step depends on `a`."""
+    strategy = ranks.MirroredStrategy()
+    with strategy.scope():
+        a = gt.Variable(np.array(0.3))
+
+    @gt.function
+    def slope(own: Any) -> Any:
+        with gt.GradientTape() as outer:
+            b, x = own * a, gt.ones_like(own)
+            for _ in gt.range(3):
+                with gt.GradientTape() as tape:
+                    tape.watch(x)
+                    f = x**3 + b * x - 0.8
+                x = x - f / tape.gradient(f, x)
+        return outer.gradient(x, a)
+
+    (own,) = strategy.experimental_distribute_dataset([np.linspace(1.0, 1.4, 12)])
+    return [float(strategy.run(slope, args=(gt.constant(own),)))]
+
+
 def ring(steps: int) -> Any:
     """A compiled program that only sends messages: round the ring and home again."""
 
@@ -710,6 +731,7 @@ PROGRAMS = {
     "through_constructs": through_constructs,
     "managed": managed,
     "ring": ring,
+    "newton": newton,
     "mlp": mlp,
     "lstm": lstm,
     "heat": heat,

@@ -1,6 +1,7 @@
 """Random sequences of operations between ranks, with branches in which ranks differ: none hangs, and all derivatives are right.
 
-`mpiexec -n N python -m` this module COUNT. All ranks draw the same operations; what a rank does with a result, it draws alone.
+`mpiexec -n N python -m` this module FIRST COUNT. All ranks draw the same operations; what a rank does with a
+result, it draws alone.
 """
 
 import sys
@@ -26,7 +27,29 @@ OPERATIONS = (
     lambda x: ranks.halo_exchange(x)[:4],
     lambda x: ranks.scatter(gt.concat([x] * N, 0), root=0),
     lambda x: ranks.gather(x)[:4],
+    lambda x: to_and_fro(x),
+    lambda x: handed_on(x),
 )
+
+
+def to_and_fro(x: Any) -> Any:
+    """From the first rank to the last, and back; in between another thing may happen to it."""
+    if ME == 0:
+        ranks.send(x, dest=N - 1, tag=1)
+        return ranks.recv(x.shape, source=N - 1, dtype=x.dtype, tag=2)
+    if ME == N - 1:
+        came = ranks.recv(x.shape, source=0, dtype=x.dtype, tag=1)
+        ranks.send(gt.sin(came) + x, dest=0, tag=2)
+        return came
+    return x
+
+
+def handed_on(x: Any) -> Any:
+    """From rank to rank, each adding its own."""
+    x = x if ME == 0 else x + ranks.recv(x.shape, source=ME - 1, dtype=x.dtype, tag=3)
+    if ME + 1 < N:
+        ranks.send(x, dest=ME + 1, tag=3)
+    return x
 
 
 def sequence(seed: int) -> Any:
@@ -70,7 +93,8 @@ def check(seed: int) -> None:
 
 
 if __name__ == "__main__":
-    for seed in range(int(sys.argv[1])):
+    first, count = map(int, sys.argv[1:])
+    for seed in range(first, first + count):
         check(seed)
     if ME == 0:
-        print("checked", sys.argv[1], flush=True)
+        print("checked", count, flush=True)

@@ -13,6 +13,7 @@ from tests.harness.seeds import everything
 
 PROGRAMS = "tests.distribute.parallel_programs"
 ZOO = "tests.distribute.zoo_program"
+REFUSED = {"gradient_reads_a_tensor_array_of_the_same_iteration"}  # among ranks; it may only shrink
 
 
 def answers(ranks: int, *options: str) -> dict[str, Any]:
@@ -36,9 +37,12 @@ def test_programs_of_the_zoo_in_data_parallelism(request: pytest.FixtureRequest)
     options = ("--all",) if everything() else ()
     alone, together = results(ZOO, 1, *options), results(ZOO, 3, *options)
     assert alone.keys() == together.keys()
+    refused = {name for name, modes in together.items() if "refused" in modes}
+    assert refused <= REFUSED
     differ = [
         f"{name}, {mode}: {one} on one rank, {other} on three"
         for name, modes in alone.items()
+        if name not in refused
         for mode, expected in modes.items()
         for one, other in zip(expected, together[name][mode], strict=True)
         if not np.allclose(other, one, rtol=1e-9, atol=1e-9, equal_nan=True)

@@ -22,7 +22,7 @@ from gradtape.ad.sweep import SparseRows, Sweep, pull_part, stop
 from gradtape.core import dispatch
 from gradtape.core.hooks import HOOKS
 from gradtape.core.opdef import Op, Rule
-from gradtape.core.record import INTERNAL, RULES, SCOPE, Record, join_kinds
+from gradtape.core.record import INTERNAL, RULES, SCOPE, RankKind, Record, join_kinds
 from gradtape.core.recorded import PART, part_of
 from gradtape.core.save_plan import expression, parameters, save_plan, shape_of
 from gradtape.core.tensor import Tensor, box
@@ -100,7 +100,9 @@ def reboxed(value: Any, node: Record | None) -> Any:
     if value.__class__ is np.ndarray or isinstance(value, (np.generic, np.ndarray)):
         return box(value, node)
     # a copy: the saved object may be the user's own tensor, whose identity must not change under him
-    if isinstance(value, Tensor) and node is not None and value._node is not node:
+    # (a kind among ranks is said of what nobody knows: the identity that recorders outside know says more)
+    told = isinstance(value, Tensor) and node is not None and (value._node is None or node.__class__ is not RankKind)
+    if told and value._node is not node:
         value = value.__copy__()
         value._node = node
     return value

@@ -12,6 +12,7 @@ import numpy as np
 
 from gradtape.core.typing import Array
 from gradtape.distribute.rank_errors import RankError
+from gradtape.ir.graph import Operation
 from gradtape.ops.collective import OneRank
 
 
@@ -23,6 +24,9 @@ class _NoPrograms:
             f"the compiled program at {line} exchanges arrays with other ranks: it cannot run once more on one rank. "
             "gt.config.run_functions_eagerly(True) makes its operations visible"
         )
+
+    def notes(self, operation: Operation) -> None:
+        self.begins(0, str(operation.loc), False)
 
 
 class Alone(OneRank):

@@ -6,12 +6,14 @@ alone; they pass on what it writes to the rank's stderr. A file per rank, mapped
 and is there whatever happens to the process. Who dies first is asked of the kernel: each rank holds a named pipe open, and an
 `epoll` (so on Linux only) that watches their other ends from before the first operation on lists them in the order in which
 they closed. A launcher hears of a death when the rank's files are closed, and the pipe is one of the first of these. (A
-process can be waited for only later: by then the launcher may have killed others, which may end sooner.) Invariant: nothing of
-gradtape is imported here, so that a watcher is small and there at once; and it ends with the ranks.
+process can be waited for only later: by then the launcher may have killed others, which may end sooner.) How it ended, `/proc`
+says until its parent has asked, Linux 6.15 and newer ones afterwards. Invariant: nothing of gradtape is imported here, so that
+a watcher is small and there at once; and it ends with the ranks.
 """
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import os
 import select
@@ -25,6 +27,7 @@ from typing import Any
 _BYTES = 1024
 _ENDED, _FAILED = "ended", "failed"  # notes of ranks that have said themselves how it went
 _PIPE = ".pipe"
+_GET_INFO, _EXIT = 0xC040FF0B, 8  # Linux's PIDFD_GET_INFO for 64 bytes, and PIDFD_INFO_EXIT: the last four are the status
 _KEPT = 1000  # texts of operations: a program whose shapes go on changing has any number of them
 
 
@@ -33,7 +36,7 @@ class LastWords:
 
     def __init__(self, folder: str, rank: int) -> None:
         path = Path(folder) / str(rank)
-        path.write_bytes(bytes(_BYTES))
+        path.write_bytes(bytes(_BYTES) + str(os.getpid()).encode())
         with path.open("r+b") as file:
             self._map = mmap.mmap(file.fileno(), _BYTES)
         os.mkfifo(path.with_suffix(_PIPE))
@@ -81,28 +84,36 @@ def noting(here: Any, rank: int, ranks: int) -> LastWords | None:
 
 def _watch(folder: str, ranks: int) -> None:
     """Start the watcher; what it waits for is there before it is."""
-    watched, ends = select.epoll(), {}
+    watched, files = select.epoll(), []
     for path in Path(folder).glob(f"*{_PIPE}"):
-        ends[os.open(path, os.O_RDONLY | os.O_NONBLOCK)] = path.stem
+        end = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
         path.unlink()
-    for end in ends:
         watched.register(end, 0)  # (that the other end is closed is told unasked)
+        process = int(path.with_suffix("").read_bytes()[_BYTES:])
+        state = -1, -1
+        with contextlib.suppress(OSError):  # a container that does not show processes of others
+            state = os.open(f"/proc/{process}/stat", os.O_RDONLY), os.pidfd_open(process)
+        files.append((int(path.stem), end, *state))
     # not a fork: MPI may not live through one
-    numbers = [str(watched.fileno()), *[f"{end}:{rank}" for end, rank in ends.items()]]
+    numbers = [str(watched.fileno()), *[":".join(map(str, numbers)) for numbers in files]]
+    kept = {file for _, *opened in files for file in opened if file >= 0}
     watcher = subprocess.Popen(  # noqa: S603  (this file)
-        [sys.executable, "-I", "-S", __file__, folder, str(ranks), *numbers], pass_fds=(watched.fileno(), *ends),
+        [sys.executable, "-I", "-S", __file__, folder, str(ranks), *numbers], pass_fds=(watched.fileno(), *kept),
         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True,
     )  # fmt: skip
     watcher.returncode = 0  # nobody waits for it: it ends after this process
-    for end in ends:
-        os.close(end)
+    for file in kept:
+        os.close(file)
 
 
 class _Watcher:
     """Waits for the ranks of this machine to end."""
 
-    def __init__(self, folder: str, ranks: int, watched: int, ends: dict[int, int]) -> None:
-        self._ranks, self._watched, self._ends = ranks, select.epoll.fromfd(watched), ends
+    def __init__(self, folder: str, ranks: int, watched: int, files: list[list[int]]) -> None:
+        self._ranks, self._watched = ranks, select.epoll.fromfd(watched)
+        self._ends = {end: rank for rank, end, *_ in files}
+        # what says how a process ended: its state in /proc, and the process itself
+        self._states = {rank: (state, process) for rank, _, state, process in files}
         self._notes: dict[int, mmap.mmap] = {}
         for path in Path(folder).iterdir():
             with path.open("rb") as file:
@@ -117,20 +128,38 @@ class _Watcher:
             ((end, _),) = self._watched.poll(maxevents=1)  # the one that closed first
             self._watched.unregister(end)
             rank = self._ends.pop(end)
-            note = self._note(rank)
+            how, note = self._how(rank), self._note(rank)
         # one that told its failure has ended the others
         if note == _ENDED or _FAILED in map(self._note, self._notes):
             return ""
         who, said = f"rank {rank} of {self._ranks}", note or "none"
         if len(self._notes) < self._ranks:
             who += f", the first on this machine (at {time.strftime('%H:%M:%S')}; others may have it that one died before),"
-        return f"{who} was killed, and so all were ended; the last operation between ranks it began: {said}"
+        return f"{who} {how}, and so all were ended; the last operation between ranks it began: {said}"
+
+    def _how(self, rank: int) -> str:
+        """How a rank ended that has said nothing."""
+        import fcntl  # where there is Linux
+
+        state, process = self._states[rank]
+        about = bytearray(_EXIT.to_bytes(8, sys.byteorder).ljust(64, b"\0"))
+        try:  # while it ends, its status stands last in its state
+            status: int | None = int(os.pread(state, 4096, 0).split()[-1])
+        except OSError:
+            try:
+                fcntl.ioctl(process, _GET_INFO, about)
+                status = int.from_bytes(about[60:], sys.byteorder) if about[0] & _EXIT else None
+            except (OSError, ValueError):
+                status = None
+        if status is None:
+            return "was killed or left with os._exit"
+        return "was killed" if status & 127 else f"left with os._exit({status >> 8})"
 
     def _note(self, rank: int) -> str:
-        return self._notes[rank][:].rstrip(b"\0").decode(errors="replace")
+        return self._notes[rank][:_BYTES].rstrip(b"\0").decode(errors="replace")
 
 
 if __name__ == "__main__":
-    pairs = [argument.split(":") for argument in sys.argv[4:]]
-    if text := _Watcher(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), {int(end): int(rank) for end, rank in pairs}).words():
+    numbers = [[int(number) for number in argument.split(":")] for argument in sys.argv[4:]]
+    if text := _Watcher(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), numbers).words():
         os.write(2, f"[{text}]\n".encode())  # in one piece: the launcher writes there, too

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from zlib import crc32
@@ -21,7 +21,7 @@ from gradtape.core.record import user_location
 from gradtape.core.typing import Array
 from gradtape.distribute.agreement import Agreement, post_of
 from gradtape.distribute.last_words import noting
-from gradtape.distribute.native_mpi import NativeMpi, native_mpi
+from gradtape.distribute.native_mpi import NATIVE_DTYPES, NativeMpi, native_mpi
 from gradtape.distribute.rank_errors import DOWNWARDS, UPWARDS, ProgramStatement, RankError, Statement
 from gradtape.distribute.traffic import LineTraffic, Traffic, by_line
 from gradtape.distribute.watching import Post, Waiting, Watch
@@ -56,6 +56,8 @@ class MpiWorld(OneRank):
         self.comm = MPI.COMM_WORLD.Dup()
         # (by default MPI ends the process; an error that is returned becomes one of Python's, with a line)
         self.comm.Set_errhandler(MPI.ERRORS_RETURN)
+        # for sums that ranks may disagree about: those of other dtypes never meet
+        self.comms = {name: self.comm.Dup() for name in NATIVE_DTYPES}
         self.rank: int = self.comm.rank
         self.size: int = self.comm.size
         self.label = f"rank {self.rank} of {self.size}" if self.size > 1 else ""
@@ -128,25 +130,37 @@ class MpiWorld(OneRank):
             self.agreement.broken = f"rank {self.rank} has left a compiled program in the middle, in which others wait: {error}"
             self.agreement.left_unheard = self.natively is not None and self.natively.is_unheard(block)
 
-    def _run(self, statement: Statement, post: Callable[[], tuple[Any, ...]]) -> None:
+    def _run(self, statement: Statement, post: Callable[[], Iterable[Any]]) -> None:
         begun = time.perf_counter()
         if self.notes is not None:
             self.notes.note(statement)
         try:
-            # first: libraries end the process if they get data of other types than they were told
-            self.agreement.settled(statement, self.agreement.posted(statement))
+            if statement.alike:  # first: libraries end the process if they get data of other types than they were told
+                self.agreement.settled(statement, self.agreement.posted(statement))
             agreed = time.perf_counter()
             # its arrays belong to MPI until all requests are done: if one fails, they are kept
-            self._abandoned = post
-            for i, request in enumerate(post()):
-                # who sent a message is there; who shall take one need not be
-                waits = not statement.alike and (i > 0 or statement.source < 0)
-                moving = functools.partial(post_of, statement, self.agreement.count, "transfer")
-                self.finish(request, (lambda: replace(moving(), kind="message", source=-1)) if waits else moving)  # noqa: B023
+            requests = post()
+            self._abandoned = post, requests
+            for i, request in enumerate(requests):
+                if request is not None:
+                    self.finish(request, functools.partial(self._place, statement, i))
+                if not statement.alike and i == 0:
+                    agreed = time.perf_counter()
         except self.mpi.Exception as error:
             raise RankError(f"rank {self.rank}: {statement} failed: {error.Get_error_string()}") from None
         self._abandoned = None
         self.traffic.add(statement, agreed - begun, time.perf_counter() - agreed)
+
+    def _place(self, statement: Statement, i: int) -> Post:
+        """Where this rank waits: in request i of an operation (of a message, see `Agreement.message`)."""
+        if statement.alike or i == 1:  # all are there
+            return post_of(statement, self.agreement.count, "transfer")
+        post = post_of(statement, self.agreement.count, "message")
+        return post if i == 0 else replace(post, source=-1)
+
+    def _message(self, statement: Statement, given: Array | None, out: Array | None) -> None:
+        ends = [None if x is None else _bytes(x) for x in (given, out)]
+        self._run(statement, lambda: self.agreement.message(statement, *ends))
 
     # -- sums behind a computation ------------------------------------------------------------------------------------------
 
@@ -225,13 +239,7 @@ class MpiWorld(OneRank):
     def sendrecv(self, x: Array, dest: int, source: int, tag: int) -> Array:
         given = _contiguous(x)
         out = np.zeros_like(given)
-
-        def post() -> tuple[Any, ...]:
-            # received first: what is sent finds its place, and large messages need not be buffered
-            coming = () if source < 0 else (self.comm.Irecv(_bytes(out), source, tag),)
-            return (*coming, *(() if dest < 0 else (self.comm.Isend(_bytes(given), dest, tag),)))
-
-        self._run(Statement(f"sendrecv to {dest} from {source}", x, (dest, source, tag)), post)
+        self._message(Statement(f"sendrecv to {dest} from {source}", x, (dest, source, tag)), given, out)
         return out[()]
 
     def edges(self, x: Array, periodic: bool) -> Array:
@@ -257,13 +265,11 @@ class MpiWorld(OneRank):
         return below, above if above < self.size else -1
 
     def send(self, x: Array, dest: int, tag: int) -> None:
-        given = _contiguous(x)
-        self._run(Statement(f"send to {dest}", x, (dest, -1, tag)), lambda: (self.comm.Isend(_bytes(given), dest, tag),))
+        self._message(Statement(f"send to {dest}", x, (dest, -1, tag)), _contiguous(x), None)
 
     def recv(self, shape: tuple[int, ...], dtype: np.dtype[Any], source: int, tag: int) -> Array:
         out = np.empty(shape, dtype)
-        statement = Statement(f"recv from {source}", out, (-1, source, tag))
-        self._run(statement, lambda: (self.comm.Irecv(_bytes(out), source, tag),))
+        self._message(Statement(f"recv from {source}", out, (-1, source, tag)), None, out)
         return out[()]
 
 

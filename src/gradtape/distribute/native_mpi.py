@@ -10,11 +10,12 @@ import ctypes
 from typing import TYPE_CHECKING, Any
 
 from gradtape.backends.llvm.runtime import machine
-from gradtape.distribute.agreement import HEADER, header_of, refuse_header
+from gradtape.distribute.agreement import header_of, refuse_header
 from gradtape.distribute.program_exchanges import ProgramExchanges
-from gradtape.distribute.rank_errors import DIGEST, DOWNWARDS, UPWARDS, ProgramStatement, dtype_digest
+from gradtape.distribute.rank_errors import DIGEST, DOWNWARDS, UPWARDS, ProgramStatement, RankError, dtype_digest
 from gradtape.distribute.watching import Post, Waiting
 from gradtape.ir.graph import Block, Operation
+from gradtape.ops.collective import HEADER, INLINE
 
 if TYPE_CHECKING:
     from gradtape.distribute.mpi_world import MpiWorld
@@ -23,7 +24,7 @@ _FUNCTIONS = (
     "MPI_Iallreduce", "MPI_Iallgather", "MPI_Ireduce_scatter_block", "MPI_Ialltoall", "MPI_Ibcast", "MPI_Ireduce",
     "MPI_Igather", "MPI_Iscatter", "MPI_Irecv", "MPI_Isend", "MPI_Testall", "MPI_Allreduce",
 )  # fmt: skip
-_DTYPES = {
+NATIVE_DTYPES = {  # that MPI adds up
     "float32": "FLOAT", "float64": "DOUBLE", "int32": "INT32_T", "int64": "INT64_T", "complex64": "C_FLOAT_COMPLEX",
     "complex128": "C_DOUBLE_COMPLEX",
 }  # fmt: skip
@@ -47,7 +48,8 @@ class NativeMpi:
         handles = {
             "comm": world.comm, "headers": world.agreement.comm, "byte": mpi.BYTE,
             "sum": mpi.SUM, "max": mpi.MAX, "min": mpi.MIN,
-            **{name: getattr(mpi, kind) for name, kind in _DTYPES.items()},
+            **{name: getattr(mpi, kind) for name, kind in NATIVE_DTYPES.items()},
+            **{f"comm of {name}": world.comms[name] for name in NATIVE_DTYPES},
         }  # fmt: skip
         self.places = {name: i for i, name in enumerate(handles)}
         # (masked: MPICH's handles are signed, and fill the low half of a word)
@@ -58,9 +60,12 @@ class NativeMpi:
         # of this program: whether a rank may leave it in the middle; how many operations between ranks were begun in it; what
         # was done until each of the last ones, as digests
         self._done = (ctypes.c_int64 * (2 + KEPT))()
+        # what is sent and what is received of a short message, with its header: one at a time is under way
+        self._packets = (ctypes.c_uint8 * (2 * (HEADER + INLINE)))()
         self._number = -1  # of the program, as ranks count what they call
         machine.symbol("gt_mpi_handles", ctypes.addressof(self._table))
         machine.symbol("gt_mpi_done", ctypes.addressof(self._done))
+        machine.symbol("gt_mpi_packets", ctypes.addressof(self._packets))
         for name in _FUNCTIONS:
             machine.symbol(f"gt_{name}", ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0)
 
@@ -94,6 +99,12 @@ class NativeMpi:
         self._done[0], self._done[1], self._done[2] = can_fail, 0, 0
         self._number = self._world.agreement.count
 
+    def notes(self, operation: Operation) -> None:
+        """A program begins in which ranks only send messages to one another."""
+        if self._world.notes is not None:
+            name = operation.op.name.removesuffix("_posted")
+            self._world.notes.note(ProgramStatement(f"a compiled program of messages ({name}, …)", str(operation.loc), 0))
+
     def ends(self, line: str) -> None:
         """A program ends whose values decided which operations ran: they must have been the same on all ranks."""
         begun = self._done[1]
@@ -105,12 +116,12 @@ class NativeMpi:
     def words_of(self, operation: Operation) -> str:
         """An operation of a program as others must know it."""
         attrs, value = operation.attrs, operation.operands[0] if len(operation.operands) > 1 else operation.result
-        if "tag" not in attrs:
-            return f"{operation.op.name} at {operation.loc}"
-        name = "sendrecv" if "dest" in attrs and "source" in attrs else "send" if "dest" in attrs else "recv"
-        ways = "".join(f" {way} {attrs[end]}" for end, way in (("dest", "to"), ("source", "from")) if end in attrs)
+        name = operation.op.name.removesuffix("_awaited")
+        if "tag" in attrs:
+            name = "sendrecv" if "dest" in attrs and "source" in attrs else "send" if "dest" in attrs else "recv"
+            name += "".join(f" {way} {attrs[end]}" for end, way in (("dest", "to"), ("source", "from")) if end in attrs)
         sizes = ", ".join([str(size) if isinstance(size, int) else "?" for size in value.type.shape])
-        return f"{name}{ways} of {value.type.dtype.name}[{sizes}] at {operation.loc}"
+        return f"{name} of {value.type.dtype.name}[{sizes}] at {operation.loc}"
 
     def header(self, operation: Operation) -> bytes:
         """What goes ahead of a message, the digest left out."""
@@ -118,29 +129,42 @@ class NativeMpi:
 
     def refuse(self, header: int, operation: Operation) -> None:
         """A message is something else than what is received: say what was sent."""
-        refuse_header((ctypes.c_uint8 * HEADER).from_address(header), self.words_of(operation), operation.attrs["source"])
+        sent, own = (ctypes.c_uint8 * HEADER).from_address(header), self.words_of(operation)
+        if not any(sent[:8]):
+            raise RankError(f"rank {self._world.rank}: {own} failed")
+        refuse_header(sent, own, operation.attrs["source"])
 
-    def wait(self, requests: int, count: int, operation: Operation, headers: bool) -> None:
-        """Wait for requests that native code posted and tested in vain: of a message, the first is what comes, the last what
-        goes; `headers` of it, or its data."""
+    def wait(self, requests: int, count: int, operation: Operation, headers: tuple[int, int]) -> None:
+        """Wait for requests that native code posted and tested in vain. Of a message, they are a header that comes, one that
+        goes, and data that come and go if they do not travel with it; `headers` says where this rank's and the other are."""
         words, attrs, width = self.words_of(operation), operation.attrs, 4 if self.handle == "i32" else 8
 
         def is_done(first: int, number: int) -> bool:
             flag, statuses = ctypes.c_int(0), (ctypes.c_uint64 * 32)()
             if self._test_all(number, ctypes.c_void_p(requests + first * width), ctypes.byref(flag), statuses):
-                raise RuntimeError(f"{words} failed")
+                if headers[0]:  # longer data than those that are received
+                    self.refuse(headers[1], operation)
+                raise RankError(f"rank {self._world.rank}: {words} failed")
             return bool(flag.value)
 
         def post() -> Post:
             number = self._world.agreement.count
-            if "tag" not in attrs:
+            if not headers[0]:
                 return Post(number, "program", words)
-            source, dest = (-1 if is_done(i, 1) else attrs.get(end, -1) for i, end in enumerate(("source", "dest")))
-            return Post(number, "transfer" if source >= 0 and not headers else "message", words, dest, source)
+            source, dest = (
+                -1 if all(is_done(i, 1) for i in range(first, count, 2)) else attrs.get(end, -1)
+                for first, end in enumerate(("source", "dest"))
+            )
+            return Post(number, "transfer" if source >= 0 and is_done(0, 1) else "message", words, dest, source)
 
         waiting = Waiting(self._world.watch)
         try:
             while not is_done(0, count):
+                # of other data than were announced, none may come
+                if headers[0] and attrs.get("source", -1) >= 0 and is_done(0, 1):
+                    sent, own = (ctypes.c_int64.from_address(header).value for header in (headers[1], headers[0]))
+                    if sent != own:
+                        self.refuse(headers[1], operation)
                 waiting.pause(post)
         finally:
             waiting.over()

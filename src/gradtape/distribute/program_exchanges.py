@@ -20,6 +20,7 @@ class ProgramExchanges:
 
     def __init__(self, block: Block) -> None:
         self.first: Operation | None = None
+        self.message: Operation | None = None  # the first one, if there is any
         self.digests: dict[Operation, int] = {}
         self.uncertain: set[Operation] = set()  # operations that run if values say so
         self.text = self._read(block, False)
@@ -38,6 +39,7 @@ class ProgramExchanges:
         op = POSTED.get(operation.op, operation.op)
         if op in COMMUNICATIONS:
             if op in MESSAGES or op is SWAP_WITH:
+                self.message = self.message or operation
                 return ""
             self.first = self.first or operation
             type = operation.operands[0].type

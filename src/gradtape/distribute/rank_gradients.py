@@ -141,12 +141,14 @@ def _zeros(tape: GradientTape) -> dict[Record, Any]:
 
 
 def _between(tape: GradientTape, targets: list[Tensor], flat: list[Any]) -> tuple[set[Record], set[Record]]:
-    """What depends on the sources here, and what the targets depend on here: no less than a cotangent can reach."""
-    moved = {node for source in flat for node in tape._versions(source)}
+    """What depends on the sources here, and what the targets depend on here: no less than a cotangent can reach. What messages
+    bring may depend on sources of other ranks, and targets there on what they take away."""
+    messages = [record for record in tape._communications if record.op in MESSAGES]
+    moved = {*messages, *(node for source in flat for node in tape._versions(source))}
     for record in tape.records:
         if record.op.differentiable and any(node in moved for node in record.nodes):
             moved.add(record)
-    behind = {node for target in targets if (node := tape._node_of(target)) is not None}
+    behind = {*messages, *(node for target in targets if (node := tape._node_of(target)) is not None)}
     for record in reversed(tape.records):
         if record in behind and record.op.differentiable:
             behind.update(node for node in record.nodes if node is not None)

@@ -336,15 +336,21 @@ MESSAGES = (SEND, RECV)  # they need another rank: no sample can run alone
 COMMUNICATIONS = frozenset((*OPS, *MESSAGES))
 
 
-def _post(op: Op, apart: bool) -> tuple[Op, Op]:
+HEADER = 256  # bytes that go ahead of a message: what it is, and who sent it where
+INLINE = 4096 - HEADER  # bytes of data, or fewer, that travel with it
+
+
+def _post(op: Op, apart: bool, headers: int = 0) -> tuple[Op, Op]:
     """An op in two halves: one sends and does not wait, the other waits. Between them are a buffer that others write to, one
-    that they read (where that is another, `apart`), and MPI's requests: their number first, 0 where all is done already."""
+    that they read (where that is another, `apart`), and MPI's requests: their number first, 0 where all is done already, and
+    behind them the headers that are on their way."""
+    words = 5 + headers * HEADER // 8
 
     def posted(x: Array, world: float = 0.0, **attrs: Any) -> tuple[Array, ...]:
-        return (op.impl(x, world, **attrs), *([x] if apart else []), np.zeros(5, np.int64))
+        return (op.impl(x, world, **attrs), *([x] if apart else []), np.zeros(words, np.int64))
 
     def infer(x: TensorSpec, world: TensorSpec, **attrs: Any) -> tuple[TensorSpec, ...]:
-        return (*[TensorSpec(x.shape, x.dtype)] * (1 + apart), TensorSpec((5,), as_dtype(np.int64)))
+        return (*[TensorSpec(x.shape, x.dtype)] * (1 + apart), TensorSpec((words,), as_dtype(np.int64)))
 
     why = "made of an operation that has one, when the program is complete"
     first = Op(f"{op.name}_posted", "nondiff", op.args, posted, infer, outputs=2 + apart, reason=why, effect=True)
@@ -355,7 +361,7 @@ def _post(op: Op, apart: bool) -> tuple[Op, Op]:
     return first, last
 
 
-HALVES = {ALL_SUM: _post(ALL_SUM, False), SWAP_EDGES: _post(SWAP_EDGES, True), SWAP_WITH: _post(SWAP_WITH, True)}
+HALVES = {ALL_SUM: _post(ALL_SUM, False), SWAP_EDGES: _post(SWAP_EDGES, True), SWAP_WITH: _post(SWAP_WITH, True, headers=2)}
 POSTED = {first: op for op, (first, _) in HALVES.items()}
 
 from gradtape.ops.compare import equal

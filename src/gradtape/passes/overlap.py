@@ -19,7 +19,7 @@ from gradtape.core.opdef import Fails
 from gradtape.ir.graph import Block, Operation, Value
 from gradtape.ir.types import TensorSpec
 from gradtape.ir.walk import Rebuild, callee_of, has_effect, program, rebuild
-from gradtape.ops.collective import ALL_SUM, HALVES
+from gradtape.ops.collective import ALL_SUM, HALVES, INLINE, SWAP_WITH
 from gradtape.ops.reduce import REDUCE_SUM
 from gradtape.ops.shape import CONCAT, RESHAPE, STACK, TRANSPOSE
 from gradtape.ops.staged import CONSTANT
@@ -73,8 +73,12 @@ def _schedule(operations: Sequence[Operation]) -> list[Step]:
 
 
 def _is_worth_splitting(operation: Operation) -> bool:
-    arrays = operation.op in HALVES and bool(operation.operands[0].type.shape)
-    return arrays and (operation.op is not ALL_SUM or _size(operation.operands[0]) >= _LONG_SUM)
+    if operation.op not in HALVES or not operation.operands[0].type.shape:
+        return False
+    size = _size(operation.operands[0])
+    if operation.op is SWAP_WITH:  # few data travel with the header, in one message
+        return size * operation.operands[0].type.dtype.dtype.itemsize > INLINE
+    return operation.op is not ALL_SUM or size >= _LONG_SUM
 
 
 def _size(value: Value) -> int:

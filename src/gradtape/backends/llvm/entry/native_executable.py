@@ -107,16 +107,18 @@ def _callback(context: int, number: int, words: Any, done: Any) -> None:
 
 
 def _patience(context: int, number: int, words: Any, done: Any) -> None:
-    """Wait for what an operation between ranks has posted, words[1] requests at words[0] (16 more if they are headers); or
-    compare the ranks' programs, when one begins (-1, or -3 if it may fail; its digest in words[0]) or ends (-2); or refuse what
-    a header announces (-4)."""
+    """Wait for what an operation between ranks has posted, words[1] requests at words[0], with headers of a message at words[2]
+    and words[3]; or compare the ranks' programs, when one begins (-1, or -3 if it may fail; its digest in words[0]) or ends
+    (-2); or refuse what a header announces (-4); or note that a program of messages begins (-5)."""
     calls = _calls_of(context)
     operation = calls.calls[number].operation
     try:
         if words[1] > 0:
-            HOOKS.world.natively.wait(words[0], words[1] & 15, operation, bool(words[1] & 16))
+            HOOKS.world.natively.wait(words[0], words[1], operation, (words[2], words[3]))
         elif words[1] == -4:
             HOOKS.world.natively.refuse(words[0], operation)
+        elif words[1] == -5:
+            HOOKS.world.natively.notes(operation)
         elif words[1] == -2:
             HOOKS.world.natively.ends(operation.loc)
         else:

@@ -1,8 +1,8 @@
 """Operations between ranks as calls of MPI's own C functions: posted, then tested until they are done, without Python.
 
 Which functions and handles, `HOOKS.world.natively` says (`distribute/native_mpi.py`); where it says nothing, and for other
-dtypes, NumPy's way is called. A header goes ahead of a message and is compared. After many tests in vain Python waits instead
-(`gt_mpi_patience`): it sleeps where ranks share cores, and hears of ranks that have failed.
+dtypes, NumPy's way is called. A header goes ahead of a message, or with it if it is short, and is compared. After many tests in
+vain Python waits instead (`gt_mpi_patience`): it sleeps where ranks share cores, and hears of ranks that have failed.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ from gradtape.ops.collective import (
     ALL_SWAP,
     FROM_ROOT,
     HALVES,
+    HEADER,
+    INLINE,
     POSTED,
     RECV,
     ROWS_OF_ROOT,
@@ -37,6 +39,7 @@ from gradtape.ops.collective import (
     SWAP_WITH,
 )  # fmt: skip
 
+Headers = tuple[str, str]  # of a message: where this rank's is, and the one that comes
 _TESTS = 3000  # of a request before Python waits for it: some tenths of a millisecond
 
 
@@ -45,6 +48,8 @@ def begin(scope: Scope, block: Block) -> None:
     exchanges = scope.program.exchanges = HOOKS.world.natively.exchanges(block)
     if exchanges.text:
         _ask(scope, exchanges.first, "i64", exchanges.digest, -3 if exchanges.can_fail else -1)
+    elif exchanges.message is not None:  # nothing to compare; who is killed in it has said that it began
+        _ask(scope, exchanges.message, "i64", 0, -5)
 
 
 def end(scope: Scope) -> None:
@@ -54,11 +59,13 @@ def end(scope: Scope) -> None:
         _ask(scope, exchanges.first, "i64", 0, -2)
 
 
-def _ask(scope: Scope, operation: Operation, kind: str, word: Index, number: Index) -> None:
+def _ask(scope: Scope, operation: Operation, kind: str, word: Index, number: Index, headers: Headers | None = None) -> None:
     w, calls = scope.writer, scope.program.calls
-    words = w.cell("i64", 2)
+    words = w.cell("i64", 4)
     w.store(kind, word, words)
     w.store("i64", number, w.at("i64", words, 1))
+    for i, header in enumerate(headers or ("null", "null"), 2):
+        w.store("ptr", header, w.at("i64", words, i))
     calls.append(NumpyCall(operation, [False] * len(operation.results), [None] * len(operation.operands)))
     call_python(scope, "gt_mpi_patience", "ptr %context", f"i32 {len(calls) - 1}", f"ptr {words}")
 
@@ -75,7 +82,10 @@ class _Exchange:
         # (who receives gives nothing: its only operand stands for the other ranks)
         self.given: Array = scope.memory(operation.operands[0]) if len(operation.operands) > 1 else self.home
         self.dtype = self.handle(self.home.dtype.name)
-        self.comm = self.handle("comm")
+        # Where values decide what runs, ranks may part: MPI itself ends a process that gets data of another type. These never
+        # meet, so both ranks wait, which is found.
+        apart = operation in scope.program.exchanges.uncertain
+        self.comm = self.handle(f"comm of {self.home.dtype.name}" if apart else "comm")
         # (an exchange of edges posts four)
         self.requests = self.w.cell(self.kind, 4)
         self.posted = 0
@@ -126,10 +136,10 @@ class _Exchange:
         w.store("i64", self.digest(w.load("i64", old), own), new)
         w.store("i64", begun, place)
 
-    def settle(self, headers: int = 0) -> None:
+    def settle(self) -> None:
         """Wait for what was posted."""
         if self.posted:
-            _wait(self.scope, self.operation, self.requests, self.posted, headers)
+            _wait(self.scope, self.operation, self.requests, self.posted)
         self.posted = 0
 
     def result(self) -> list[Lowered]:
@@ -142,8 +152,8 @@ class _Exchange:
         self.scope.program.notes.append(Note("mpi", (self.operation.op.name,), self.operation.loc))
 
 
-def _wait(scope: Scope, operation: Operation, requests: str, posted: Index, headers: int = 0) -> None:
-    """Test what was posted until it is done; Python takes over after a while. `headers` is 16 if they are headers."""
+def _wait(scope: Scope, operation: Operation, requests: str, posted: Index, headers: Headers | None = None) -> None:
+    """Test what was posted until it is done; Python takes over after a while."""
     w, program = scope.writer, scope.program
     program.module.declare("gt_MPI_Testall", "i32 (i32, ptr, ptr, ptr)")
     flag, tests, statuses = w.cell("i32"), w.cell("i32"), w.cell("i64", 4 * 8)
@@ -153,7 +163,12 @@ def _wait(scope: Scope, operation: Operation, requests: str, posted: Index, head
     w.go(test)
     w.start(test)
     status = w.let(f"call i32 @gt_MPI_Testall(i32 {number}, ptr {requests}, ptr {flag}, ptr {statuses})")
-    program.fail_if(w.let(f"icmp ne i32 {status}, 0"), operation)
+    failed = w.let(f"icmp ne i32 {status}, 0")
+    if headers is None:
+        program.fail_if(failed, operation)
+    else:  # longer data than those that are received
+        with w.when(failed):
+            _ask(scope, operation, "ptr", headers[1], -4)
     w.branch(w.let(f"icmp ne i32 {w.load('i32', flag)}, 0"), done, again)
     w.start(again)
     # For short waits asking again and again is quickest. After that a rank that died, or Ctrl-C, must be noticed: Python's
@@ -162,9 +177,13 @@ def _wait(scope: Scope, operation: Operation, requests: str, posted: Index, head
     w.store("i32", count, tests)
     w.branch(w.let(f"icmp slt i32 {count}, {0 if HOOKS.world.natively.crowded else _TESTS}"), test, slow)
     w.start(slow)
-    _ask(scope, operation, "ptr", requests, w.add(posted, headers))
+    _ask(scope, operation, "ptr", requests, posted, headers)
     w.go(done)
     w.start(done)
+    if headers is not None and operation.attrs.get("source", -1) >= 0:
+        other, own = (w.load("i64", header) for header in headers)
+        with w.when(w.let(f"icmp ne i64 {other}, {own}")):
+            _ask(scope, operation, "ptr", headers[1], -4)
 
 
 def _all_reduce(code: _Exchange) -> None:
@@ -239,28 +258,42 @@ def _rows_of_root(code: _Exchange) -> None:
 
 
 def _message(code: _Exchange) -> None:
-    """A message in one direction, or in both; from nobody come zeros."""
-    attrs, w = code.operation.attrs, code.w
-    source, dest = (f"i32 {code.mpi.peer(attrs.get(end, -1))}" for end in ("source", "dest"))
-    tag, count = f"i32 {attrs['tag']}", code.count(w.product(code.given.dims))
-    if attrs.get("source", -1) < 0:
+    """A message in one direction, or in both; from nobody come zeros. Who receives compares the header with its own, since what
+    was sent may be something else: few data come with it, in one message, others behind it."""
+    operation, w, module = code.operation, code.w, code.scope.program.module
+    attrs, receives = operation.attrs, operation.attrs.get("source", -1) >= 0
+    ends = source, dest = [f"i32 {code.mpi.peer(attrs.get(end, -1))}" for end in ("source", "dest")]
+    elements = w.product(code.given.dims)
+    size, count, tag = w.multiply(elements, bytes_of(code.home.dtype)), code.count(elements), f"i32 {attrs['tag']}"
+    if not receives:
         code.zero()
-    # who receives hears what comes before it does: MPI ends the process, or gives other numbers, where that is something else
-    text = code.mpi.header(code.operation)
-    own, other = w.cell("i8", len(text)), w.cell("i8", len(text))
+    # (of what is waited for later, much is on its way)
+    packets = code.requests if code.later else module.outside("gt_mpi_packets")
+    headers = own, other = [w.at("i8", packets, place) for place in ((32, 32 + HEADER) if code.later else (0, HEADER + INLINE))]
+    text = code.mpi.header(operation)
     quoted = "".join(f"\\{byte:02X}" for byte in text)
-    w.copy(own, code.scope.program.module.constant(text, f"[{len(text)} x i8]", f'c"{quoted}"'), len(text))
-    digest = code.digest(code.mpi.dtype_digest(code.home.dtype.dtype), code.given.dims)
-    w.store("i64", digest, own)
-    size, byte, headers = f"i32 {len(text)}", code.handle("byte"), code.handle("headers")
-    code.call("MPI_Irecv", f"ptr {other}", size, byte, source, tag, headers)
-    code.call("MPI_Isend", f"ptr {own}", size, byte, dest, tag, headers)
-    code.settle(16)
-    if attrs.get("source", -1) >= 0:
-        with w.when(w.let(f"icmp ne i64 {w.load('i64', other)}, {digest}")):
-            _ask(code.scope, code.operation, "ptr", other, -4)
-    code.call("MPI_Irecv", f"ptr {code.home.address}", count, code.dtype, source, tag, code.comm)
-    code.call("MPI_Isend", f"ptr {code.given.address}", count, code.dtype, dest, tag, code.comm)
+    w.copy(own, module.constant(text, f"[{HEADER} x i8]", f'c"{quoted}"'), HEADER)
+    w.store("i64", code.digest(code.mpi.dtype_digest(code.home.dtype.dtype), code.given.dims), own)
+    w.store("i64", 0, other)
+    data = [w.at("i8", header, HEADER) for header in headers]
+    few = "false" if code.later else w.let(f"icmp ule i64 {size}, {INLINE}")
+    if attrs.get("dest", -1) >= 0:
+        with w.when(few):
+            w.copy(data[0], code.given.address, size)
+    told = w.let(f"select i1 {few}, i64 {w.add(size, HEADER)}, i64 {HEADER}")
+    most, byte, comm = HEADER if code.later else HEADER + INLINE, code.handle("byte"), code.handle("headers")
+    code.call("MPI_Irecv", f"ptr {other}", f"i32 {most}", byte, source, tag, comm)
+    code.call("MPI_Isend", f"ptr {own}", code.count(told), byte, dest, tag, comm)
+    with w.when(w.let(f"xor i1 {few}, true")):
+        for name, array, end in zip(("MPI_Irecv", "MPI_Isend"), (code.home, code.given), ends, strict=True):
+            code.call(name, f"ptr {array.address}", count, code.dtype, end, tag, code.comm)
+    if code.later:
+        return
+    _wait(code.scope, operation, code.requests, w.let(f"select i1 {few}, i64 2, i64 4"), (own, other))
+    code.posted = 0
+    if receives:
+        with w.when(few):
+            w.copy(code.home.address, data[1], size)
 
 
 def _swap_edges(code: _Exchange) -> None:
@@ -336,7 +369,9 @@ def _write_awaited(scope: Scope, operation: Operation) -> list[Lowered]:
     home, requests = scope.memory(operation.operands[0]), scope.memory(operation.operands[-1]).address
     if HOOKS.world.natively is not None:
         w = scope.writer
-        _wait(scope, operation, w.at("i64", requests, 1), w.load("i64", requests))
+        headers = w.at("i64", requests, 5), w.at("i64", requests, 5 + HEADER // 8)
+        message = "tag" in operation.attrs
+        _wait(scope, operation, w.at("i64", requests, 1), w.load("i64", requests), headers if message else None)
     return [home]
 
 
