@@ -72,7 +72,6 @@ ASKED = (
     "o.read()",
     "o.need(2.0)",
     "getattr(o, 'value')",
-
 )
 
 
