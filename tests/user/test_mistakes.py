@@ -80,6 +80,7 @@ MISTAKES = {
     "masked array": (lambda: gt.constant(np.ma.array([1.0, 2.0], mask=[0, 1])), ValueError, "filled"),
     "datetime": (lambda: gt.constant(np.array(["2020-01-01"], "M8[D]")), ValueError, "no dtype datetime64"),
     "huge integer": (lambda: gt.constant(2**70), TypeError, "at most 64 bits"),
+    "text and numbers": (lambda: gt.constant([1.0, "a"]), TypeError, "text and numbers make no tensor together"),
     "large integer": (lambda: I * 2**40, TypeError, "1099511627776 to dtype int32: it does not fit"),
     "negative in unsigned": (lambda: gt.constant(-1, gt.uint8), TypeError, "-1 to dtype uint8"),
     "integer power": (lambda: I**-1, ValueError, "negative integer powers"),

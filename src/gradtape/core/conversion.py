@@ -225,6 +225,10 @@ def _array_of(value: object) -> tuple[ndarray[Any, Any], np.dtype[Any]]:
     except ValueError as error:
         raise ValueError(f"cannot convert a ragged sequence to a tensor, pad its rows to one length: {error}") from None
     kind = array.dtype.kind
+    if kind in "US" and own:  # NumPy writes numbers beside text as text, and takes zeros off the end of bytes
+        array, kind = np.array(value, object), "O"
+        if not _only_text(array):
+            raise TypeError(f"text and numbers make no tensor together: {value!r}")
     if kind == "f" and own:
         return array, np.dtype(np.float32)
     if kind in "iu" and own:
