@@ -120,3 +120,16 @@ def test_an_attribute_written_where_the_object_may_be_none():
     assert float(f(gt.constant(-1.0))) == 8.0
     assert float(f(gt.constant(2.0))) == 18.0
     assert float(pool.value) == 18.0
+
+
+def test_a_function_that_is_none_on_the_other_path():
+    @gt.function
+    def f(x):
+        squash = None
+        if x > 0:
+            squash = gt.sin
+        return squash(x)
+
+    assert float(f(gt.constant(2.0))) == float(gt.sin(gt.constant(2.0)))
+    with pytest.raises(TypeError, match="'NoneType' object is not callable"):
+        f(gt.constant(-2.0))

@@ -27,7 +27,7 @@ from gradtape.functions.autograph.builtin_calls import OVERLOADS, container_meth
 from gradtape.functions.autograph.code_registry import ENTRIES
 from gradtape.functions.autograph.convert import converted_function
 from gradtape.functions.autograph.numpy_calls import numpy_call, scipy_call
-from gradtape.functions.autograph.reading import attr, item, set_plain_attr
+from gradtape.functions.autograph.reading import attr, item, not_none, set_plain_attr
 from gradtape.functions.foreign_calls import admitted, looking_at_arguments
 from gradtape.functions.impure import tells, warn_frozen
 from gradtape.functions.outside_containers import CHANGEABLE, calling
@@ -99,6 +99,8 @@ def conv(callee: Any) -> Any:
     if (tracer := active()) is not None:
         if isinstance(callee, BuiltinFunctionType):
             return _builtin(callee, tracer)
+        if kind is Maybe:
+            return conv(not_none(callee, TypeError, "is not callable"))
         if kind is type or (isinstance(callee, type) and kind.__call__ is type.__call__):  # (an abstract base class, too)
             return bar_call(callee) or _in_place_of(callee, OVERLOADS.get(callee) or _constructor(callee), tracer)
         # `list.append(values, v)`: bound now, it is the method whose writes are announced

@@ -136,9 +136,14 @@ def attr(target: Any, name: str) -> Any:
 
 def _owner(target: Any, name: str) -> Any:
     """Whose attribute is meant: of a value that may be None, not that of what stands for it."""
-    if target.__class__ is Maybe and target.missing is None:
-        return target.need(AttributeError, f"'NoneType' object has no attribute {name!r}")
-    return there(target)
+    return not_none(target, AttributeError, f"has no attribute {name!r}")
+
+
+def not_none(value: Any, exception: type[Exception], words: str) -> Any:
+    """A value that is used; if it is None when the program runs, that is Python's error."""
+    if value.__class__ is Maybe and value.missing is None:
+        return value.need(exception, f"'NoneType' object {words}")
+    return there(value)
 
 
 def _is_there(target: Any, name: str) -> bool:
