@@ -61,6 +61,10 @@ SHAPES = {
     "set here": "o = None\n    if x > 0:\n        o = {kind}(x)\n        o.weight = x * 17.0",
     "from outside": "o = None\n    if x > 0: o = pool",
     "in a list": "o = None\n    if x > 0:\n        rows = [{kind}(x)]\n        o = rows[0]",
+    "in a dict that was there": "d = dict(o=None)\n    if x > 0: d['o'] = {kind}(x)\n    o = d['o']",
+    "in an object made here": (
+        "o = None\n    if x > 0:\n        o = Plain(x)\n        o.inner = {kind}(x)\n    o = None if o is None else o.inner"
+    ),
     "two branches": "o = None\n    if x > 0:\n        if x > 1: o = {kind}(x)",
 }
 ASKED = (
@@ -83,7 +87,7 @@ def test_attributes_are_the_objects_own(kind, tmp_path):
         path = tmp_path / f"objects_{number}.py"
         behind = f"    if o is not None: return {asked} * x\n    return x\n"
         path.write_text(f"def f(x):\n    {shape.format(kind=kind)}\n{behind}")
-        space = {kind: globals()[kind]}
+        space = {"Plain": Plain, kind: globals()[kind]}
         space["pool"] = space[kind](gt.constant(4.0, gt.float64))
         exec(compile(path.read_text(), str(path), "exec"), space)
         call = gt.function(space["f"], jit_compile=False)

@@ -144,21 +144,39 @@ class TracedBody:
         self._reference(escape)
         escape.references(targets)
         escape.count()
-        handed_out = {id(value) for end in (*self.objects, self.result) for value in everything_in(end)}
-        for key in list(entries):
-            place, old = entries[key]
+        made = []  # places of objects that the body made, for all that these say
+        for key, (place, old) in entries.items():
             if key in known or isinstance(place, (Global, Cell, VariableValue)):
                 continue
             target = place.target  # type: ignore[attr-defined]
-            if isinstance(place, Attribute) and id(target) in handed_out:
-                continue  # whoever made it: what its attributes are is asked behind the body
             # Made by the body, if nobody else has it, or if what it held before this write was computed in the body.
             if target is None or not escape.escapes(target) or not self._existed(old):
+                made.append(key)
+        handed_out = self._handed_out(entries.keys() - set(made))
+        for key in made:
+            target = entries[key][0].target  # type: ignore[attr-defined]
+            if not (isinstance(entries[key][0], Attribute) and id(target) in handed_out):
                 self.own.add(id(target))
                 del entries[key]
         for value in (*self.parts, *self.path.references()):
             if has_identity(value) and not escape.escapes(value):
                 self.own.add(id(value))
+
+    def _handed_out(self, places: Collection[Any]) -> set[int]:
+        """The objects that are reached behind the body, by its names, its result and the `places` of objects from before: what
+        their attributes are is asked there, whoever made them."""
+        attributes: dict[int, list[Any]] = {}
+        for key, (place, _) in self.log.entries.items():
+            if isinstance(place, Attribute):
+                attributes.setdefault(id(place.target), []).append(self.contents[key])
+        pending = [*self.ends, self.value, *(self.contents[key] for key in places)]
+        met: set[int] = set()
+        while pending:
+            for value in everything_in(pending.pop()):
+                if id(value) not in met:
+                    met.add(id(value))
+                    pending += attributes.get(id(value), ())
+        return met
 
     def _reference(self, escape: Escape) -> None:
         """The references held here."""
