@@ -19,12 +19,16 @@ def offset_of(tensor: Tensor) -> tuple[Any, int]:
     """(v, n) where a traced scalar was computed as v + n with a static n."""
     # The program is read backwards through additions of constants. Casts are passed: indices keep their value in all of them.
     value, offset = tensor._data, 0
-    while (producer := getattr(value, "producer", None)) is not None and producer.op.name in ("add", "subtract", "cast"):
-        if producer.op.name == "cast":
+    while (producer := getattr(value, "producer", None)) is not None and (name := _name(producer)) in (
+        "add",
+        "subtract",
+        "cast",
+    ):
+        if name == "cast":
             value = producer.operands[0]
             continue
         left, right = producer.operands
-        sign = 1 if producer.op.name == "add" else -1
+        sign = 1 if name == "add" else -1
         if (step := _static(right)) is not None:
             value, offset = left, offset + sign * step
         elif sign == 1 and (step := _static(left)) is not None:
@@ -42,7 +46,7 @@ def bounds_of(value: Any) -> tuple[float, float]:
         producer = value.producer
         if producer is None:
             return -math.inf, math.inf
-        name, operands = producer.op.name, producer.operands
+        name, operands = _name(producer), producer.operands
         if name == "constant" and np.size(producer.attrs["value"]):
             ends = [scale * int(end(producer.attrs["value"])) + offset for end in (np.min, np.max)]
             return min(ends), max(ends)
@@ -61,6 +65,12 @@ def bounds_of(value: Any) -> tuple[float, float]:
             scale, offset = scale if name == "add" else -scale, offset + scale * number
     ends = [offset, scale * (turns[value] - 1) + offset]
     return min(ends), max(ends)
+
+
+def _name(producer: Any) -> str:
+    """What an operation computes; one that checks its result computes what it checks."""
+    name: str = producer.op.name
+    return producer.attrs["form"] if name == "exact" else "cast" if name == "narrow" else name
 
 
 def _static(value: Any) -> int | None:

@@ -24,7 +24,7 @@ from gradtape.ir.graph import Value
 from gradtape.ops.compare import LEFT_SHIFT
 from gradtape.ops.elementwise import ADD, CAST, MULTIPLY, POW, POWER, SUBTRACT
 from gradtape.ops.shape import stack
-from gradtape.ops.staged import CONSTANT, EXACT, NARROW
+from gradtape.ops.staged import EXACT, NARROW
 from gradtape.trace.effects import refuse_in_trial
 from gradtape.trace.tracing import LEVEL, TracedTensor, current_trace, traced
 from gradtape.tree import flatten
@@ -122,8 +122,13 @@ def _may_grow(op: Op, values: tuple[Any, ...]) -> bool:
     2³² turns to do so."""
     if not all(isinstance(v, WeakTensor) and v.dtype is int64 for v in values):
         return False
-    steps = [v._data.producer.attrs["value"] for v in values if getattr(v._data.producer, "op", None) is CONSTANT]
-    return op not in (ADD, SUBTRACT) or all(abs(int(step)) >= 2**31 for step in steps)
+    from gradtape.ops.traced_numbers import bounds_of  # of programs only: `import gradtape` need not load it
+
+    (a, b), (c, d) = (bounds_of(v._data) for v in values)
+    if op in (ADD, SUBTRACT):
+        steps = [max(abs(low), abs(high)) for low, high in ((a, b), (c, d))]
+        return min(steps) >= 2**31 and sum(steps) >= 2**63
+    return op is not MULTIPLY or max(abs(a), abs(b)) * max(abs(c), abs(d)) >= 2**63
 
 
 def weak(value: Value) -> WeakTensor:
