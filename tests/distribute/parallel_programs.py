@@ -17,8 +17,8 @@ import numpy as np
 import gradtape as gt
 from gradtape.core.hooks import HOOKS
 from gradtape.distribute.rank_kinds import is_replicated
-from gradtape.functions.stages import prepared
 from gradtape.ir.walk import program
+from gradtape.passes.pipeline import prepared
 from tests.harness.seeds import Asked, in_sample
 
 ranks = gt.distribute

@@ -6,4 +6,4 @@
 """
 
 from gradtape.backends.llvm.entry.native_executable import compile_block as compile_block
-from gradtape.backends.llvm.planning.values import UnsupportedError as UnsupportedError
+from gradtape.backends.llvm.runtime.unsupported import UnsupportedError as UnsupportedError

@@ -9,7 +9,6 @@ process. A fork waits until nobody compiles. What LLVM asserts of itself does no
 from __future__ import annotations
 
 import ctypes
-import ctypes.util
 import hashlib
 import os
 import threading
@@ -60,8 +59,18 @@ def _target() -> llvm.Target:
         # Those with this later extension do not.
         _STATE["features"] += ",-prefer-256-bit" * ("+avx512vbmi2" in features)
         _STATE["target"] = llvm.Target.from_default_triple()
-        llvm.load_library_permanently(ctypes.util.find_library("m") or "libm.so.6")
+        _load_mathematics()
     return _STATE["target"]
+
+
+def _load_mathematics() -> None:
+    """Let modules name the functions of C's library of mathematics."""
+    try:
+        llvm.load_library_permanently("libm.so.6")
+    except RuntimeError:  # not Linux: to look for it may start a process, so that is not done first
+        from ctypes.util import find_library
+
+        llvm.load_library_permanently(find_library("m") or "libm.so.6")
 
 
 def _machine(level: int) -> llvm.TargetMachine:

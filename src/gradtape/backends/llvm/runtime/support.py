@@ -1,8 +1,8 @@
 """Code that every program may call, compiled once in a process: programs name its functions and stay small.
 
 A part is a set of routines (`builder.py`) and of variables that they share. It is written, and compiled or read from the object
-cache, when the first program that needs it is written. Its digest stands in the declaration of each function, so that object
-code kept on disk never meets another version of it.
+cache, when the first program that needs it is written or loaded. Its module and its digest stand in the declaration of each
+function: object code kept on disk finds it, and never meets another version of it.
 """
 
 from __future__ import annotations
@@ -30,8 +30,10 @@ class Part:
 
     all: ClassVar[list[Part]] = []
 
-    def __init__(self) -> None:
+    def __init__(self, home: str) -> None:
+        """`home` is the module that makes it: a process that finds a program on disk imports what the program calls."""
         self.all.append(self)
+        self._home = home
         self._module = ModuleText()
         self._bodies: dict[str, Callable[..., Any]] = {}
         self._digest = ""
@@ -56,7 +58,7 @@ class Part:
     def use(self, module: ModuleText, name: str) -> str:
         """Declare a function in a module; gives the name to call."""
         self.load()
-        return module.declare(name, f"{Signature.of(self._bodies[name])} nounwind ; {self._digest}")
+        return module.declare(name, f"{Signature.of(self._bodies[name])} nounwind ; {self._home} {self._digest}")
 
     def call(self, module: ModuleText, name: str, *operands: Index | None) -> str:
         """A call as text, for code that is written as text."""
