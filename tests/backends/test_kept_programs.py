@@ -19,6 +19,7 @@ from gradtape.backends.llvm.runtime import machine
 from tests.harness.process import PATIENCE
 
 X = gt.constant([0.5, 1.0, 2.0])
+PARTS = {"allocator", "blas", "depthwise", "threads", "tiles", "trampoline", "turning"}  # modules whose routines programs call
 
 
 @pytest.fixture
@@ -176,6 +177,58 @@ def test_another_process_runs_no_pass(directory: Path) -> None:
     first, second = run(), run()
     assert first[0] != "0"
     assert second == ["0", *first[1:]]
+
+
+CALLING = """
+import numpy as np
+import gradtape as gt
+
+def turned(x):
+    y = gt.zeros_like(x)
+    y[..., 0] = x[..., 0]
+    for j in range(1, x.shape[-1]):
+        y[..., j] = 0.3 * x[..., j] + 0.9 * gt.sin(y[..., j - 1])
+    return y
+
+def ones(*shape):
+    return gt.ones(shape)
+
+calls = {
+    turned: [ones(64, 40)],
+    lambda x: gt.exp(gt.sin(x)) * x: [ones(1 << 18)],
+    lambda a, b: a @ b: [ones(48, 64), ones(64, 33)],
+    lambda a, b: a @ b - 1.0: [ones(500, 500), ones(500, 500)],
+    lambda x, w: gt.nn.depthwise_conv2d(x, w, [1, 1, 1, 1], "SAME"): [ones(1, 9, 9, 8), ones(3, 3, 8, 1)],
+    lambda x, w: gt.nn.conv2d(x, w, 1, "SAME"): [ones(1, 9, 9, 8), ones(3, 3, 8, 16)],
+    lambda a: a @ a + a: [gt.TensorSpec([None, None]), ones(20, 20)],
+}
+executables = []
+for body, args in calls.items():
+    signature = [args.pop(0)] if isinstance(args[0], gt.TensorSpec) else None
+    f = gt.function(body, autograph=body is turned, input_signature=signature)
+    f(*args)
+    (traced,) = f._state.cache.all()
+    executables.append(traced.program.compiled._executable)
+print(*[executable._prepared is None for executable in executables])
+texts = [text for executable in executables for text in executable.program.declared.values()]
+print(*{text.split(" ; ")[1].split()[0].rpartition(".")[2] for text in texts if " ; " in text})
+"""
+
+
+def test_another_process_finds_programs_that_call_shared_parts(directory: Path, tmp_path: Path) -> None:
+    """Whichever it is: a process that writes nothing has loaded none of the modules that the parts stand in."""
+    script = tmp_path / "calling.py"
+    script.write_text(CALLING)
+
+    def run() -> list[list[str]]:
+        command, environment = [sys.executable, str(script)], {**os.environ, "GRADTAPE_CACHE": str(directory)}
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=PATIENCE, check=True)
+        return [line.split() for line in done.stdout.splitlines()]
+
+    run()
+    known, homes = run()
+    assert known == ["True"] * len(known)
+    assert set(homes) == PARTS
 
 
 def test_damaged_and_missing_files_are_made_again(directory: Path) -> None:
