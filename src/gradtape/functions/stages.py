@@ -47,6 +47,7 @@ def executable(block: Block, name: str, backend: str | None = None) -> Any:
 
 
 def _prepared(block: Block, native: bool = False) -> Block:
+    # here, as it imports the passes and the registry of all operations
     from gradtape.passes.pipeline import prepared
 
     return prepared(block, native)

@@ -104,7 +104,8 @@ def _decide(function: FunctionType, quiet: bool) -> Entry:
     key = kept_conversions.key_of(code, text, function.__globals__)
     module = kept_conversions.load(key)
     if module is None:
-        from gradtape.functions.autograph.transform import rewritten  # which functions found on disk do without
+        # here, as it imports all passes over trees, which functions found on disk do without
+        from gradtape.functions.autograph.transform import rewritten
 
         try:
             module = rewritten(code, text, function.__globals__)

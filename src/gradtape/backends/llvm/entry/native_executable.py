@@ -113,7 +113,8 @@ class NativeExecutable:
     @property
     def program(self) -> WrittenProgram:
         if self._written is None:
-            from gradtape.backends.llvm.entry.written_program import written  # with all that programs on disk do without
+            # here, as it imports planning, kernels and products, which programs on disk do without
+            from gradtape.backends.llvm.entry.written_program import written
 
             self._written = written(self._block)
         return self._written

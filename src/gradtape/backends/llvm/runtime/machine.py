@@ -67,7 +67,8 @@ def _load_mathematics() -> None:
     """Let modules name the functions of C's library of mathematics."""
     try:
         llvm.load_library_permanently("libm.so.6")
-    except RuntimeError:  # not Linux: to look for it may start a process, so that is not done first
+    except RuntimeError:
+        # not Linux; to look for it may start a process, so that is not what is done first
         from ctypes.util import find_library
 
         llvm.load_library_permanently(find_library("m") or "libm.so.6")
