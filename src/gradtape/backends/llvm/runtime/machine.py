@@ -338,7 +338,7 @@ class Library:
             # An engine is made of a module, and what is to be loaded is object code already: an empty one does. It is taken
             # out again, or LLVM would set up its code generator for it, which takes longer than all the rest.
             empty = llvm.parse_assembly("", llvm.create_context())
-            empty.triple = _machine(level or 1).triple
+            empty.triple = triple()
             engine = llvm.create_mcjit_compiler(empty, _fresh_machine(level or 1))
             engine.remove_module(empty)
             engine.add_object_file(llvm.ObjectFileRef.from_data(code))

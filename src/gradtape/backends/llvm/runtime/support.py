@@ -46,7 +46,7 @@ class Part:
     def add(self, name: str, body: Callable[Concatenate[Builder, P], T]) -> Callable[Concatenate[Builder, P], T]:
         """A routine by another name: one that is made for each type, or only when another calls it."""
         self._bodies[name] = body
-        return caller(name, body, Signature.of(body), lambda module: module is self._module or self.use(module, name))
+        return caller(name, body, lambda module: module is self._module or self.use(module, name))
 
     def variable(self, name: str, kind: Kind[T], initial: int = 0, count: int = 1) -> Callable[[Builder], Pointer[T]]:
         """Memory that all threads share, on cache lines of its own."""
