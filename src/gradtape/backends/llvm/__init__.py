@@ -2,7 +2,7 @@
 
 `table.py` says which op is written how. The way of a block: `plan.py` decides what gets memory and which kernels there are,
 `scope.py` writes the block in order, `kernel_code.py` the loop nests, `region_code.py` loops and branches,
-`native_executable.py` the entry.
+`written_program.py` the entry. `native_executable.py` runs what was written, or found on disk: then nothing else is loaded.
 """
 
 from gradtape.backends.llvm.entry.native_executable import compile_block as compile_block
