@@ -16,9 +16,9 @@ import gradtape as gt
 from gradtape.ad.reverse import split
 from gradtape.backends.numpy.emit import emit
 from gradtape.backends.numpy.executable import Executable
-from gradtape.functions.stages import prepared
 from gradtape.ir.graph import Block
 from gradtape.ops.list_values import TensorList
+from gradtape.passes.pipeline import prepared
 
 
 class Counts(NamedTuple):

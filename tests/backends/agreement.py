@@ -16,10 +16,10 @@ import pytest
 from gradtape.backends.llvm import compile_block
 from gradtape.backends.numpy import compile_block as reference_block
 from gradtape.functions import compiled
-from gradtape.functions.stages import prepared
 from gradtape.ir.graph import Block
 from gradtape.ir.walk import has_effect
 from gradtape.ops.list_values import TensorList
+from gradtape.passes.pipeline import prepared
 
 CLOSE = {"f": {2: 2e-2, 4: 2e-4, 8: 1e-9}, "c": {8: 2e-4, 16: 1e-9}}  # relative to the largest number of an array
 

@@ -27,9 +27,9 @@ from gradtape.backends.llvm.planning.values import MemorySlot
 from gradtape.backends.llvm.runtime import allocator, machine
 from gradtape.backends.numpy import compile_block as reference_block
 from gradtape.functions import compiled
-from gradtape.functions.stages import prepared
 from gradtape.ir.graph import Block
 from gradtape.ir.walk import has_effect
+from gradtape.passes.pipeline import prepared
 from tests.backends.agreement import agree, copied, size_of
 
 PAGE = mmap.PAGESIZE

@@ -218,7 +218,7 @@ def test_functions_from_outside() -> None:
 
 
 def test_a_part_is_compiled_once_and_called_from_other_modules() -> None:
-    part = Part()
+    part = Part(__name__)
     counter = part.variable("counter", I64, 5)
     table = part.variable("table", I64, count=3)
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import gradtape as gt
-from gradtape.backends.llvm.entry import kept_programs, native_executable
+from gradtape.backends.llvm.entry import kept_programs, written_program
 from gradtape.backends.llvm.planning.column_loops import TURNED
 from gradtape.ir.graph import Block
 from gradtape.ir.walk import program
@@ -64,13 +64,13 @@ def gradient(loop: Callable[[Any], Any]) -> Callable[[Any], Any]:
 def seen(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Block, Block]]:
     """Each program that is written, before and after."""
     noted: list[tuple[Block, Block]] = []
-    itself = native_executable.by_rows
+    itself = written_program.by_rows
 
     def noting(block: Block) -> Block:
         noted.append((block, itself(block)))
         return noted[-1][1]
 
-    monkeypatch.setattr(native_executable, "by_rows", noting)
+    monkeypatch.setattr(written_program, "by_rows", noting)
     monkeypatch.setattr(kept_programs, "key_of", lambda traced: None)  # what is on disk is not written
     return noted
 

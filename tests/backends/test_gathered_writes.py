@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import gradtape as gt
-from gradtape.functions.stages import prepared
 from gradtape.ir.graph import Block
 from gradtape.ops.dynamic import ADD_AT
 from gradtape.ops.elementwise import MULTIPLY, NEGATIVE
 from gradtape.ops.index import GETITEM, PUT_SLICE, UPDATE
+from gradtape.passes.pipeline import prepared
 from tests.backends.agreement import Both, compared
 from tests.backends.build import program, tensor
 

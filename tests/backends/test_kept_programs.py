@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -20,6 +19,7 @@ from gradtape.backends.llvm.runtime import machine
 from tests.harness.process import PATIENCE
 
 X = gt.constant([0.5, 1.0, 2.0])
+PARTS = {"allocator", "blas", "depthwise", "threads", "tiles", "trampoline", "turning"}  # modules whose routines programs call
 
 
 @pytest.fixture
@@ -41,6 +41,11 @@ def compiled(body: Any, *args: Any, name: str = "kept") -> Any:
 def was_found(executable: Any) -> bool:
     """Whether neither passes nor writing were needed."""
     return executable._prepared is None and executable._written is None
+
+
+def texts_in(file: Path) -> list[str]:
+    """What is kept of a program: the key of its code, LLVM's level, then each name with its declaration."""
+    return (object_cache.load(file.stem, "p") or b"").decode().split("\0")
 
 
 def body(x: Any) -> Any:
@@ -144,10 +149,10 @@ SCRIPT = """
 import sys
 import numpy as np
 import gradtape as gt
-from gradtape.functions import stages
+from gradtape.passes import pipeline
 calls = []
-optimize = stages.optimize
-stages.optimize = lambda block: calls.append(block.name) or optimize(block)
+optimize = pipeline.optimize
+pipeline.optimize = lambda block: calls.append(block.name) or optimize(block)
 
 @gt.function
 def loss(w, x):
@@ -172,6 +177,62 @@ def test_another_process_runs_no_pass(directory: Path) -> None:
     first, second = run(), run()
     assert first[0] != "0"
     assert second == ["0", *first[1:]]
+
+
+CALLING = """
+import numpy as np
+import gradtape as gt
+
+def turned(x):
+    y = gt.zeros_like(x)
+    y[..., 0] = x[..., 0]
+    for j in range(1, x.shape[-1]):
+        y[..., j] = 0.3 * x[..., j] + 0.9 * gt.sin(y[..., j - 1])
+    return y
+
+def ones(*shape):
+    return gt.ones(shape)
+
+calls = {
+    turned: [ones(64, 40)],
+    lambda x: gt.exp(gt.sin(x)) * x: [ones(1 << 18)],
+    lambda a, b: a @ b: [ones(48, 64), ones(64, 33)],
+    lambda a, b: a @ b - 1.0: [ones(500, 500), ones(500, 500)],
+    lambda x, w: gt.nn.depthwise_conv2d(x, w, [1, 1, 1, 1], "SAME"): [ones(1, 9, 9, 8), ones(3, 3, 8, 1)],
+    lambda x, w: gt.nn.conv2d(x, w, 1, "SAME"): [ones(1, 9, 9, 8), ones(3, 3, 8, 16)],
+    lambda a: a @ a + a: [gt.TensorSpec([None, None]), ones(20, 20)],
+}
+executables = []
+for body, args in calls.items():
+    signature = [args.pop(0)] if isinstance(args[0], gt.TensorSpec) else None
+    f = gt.function(body, autograph=body is turned, input_signature=signature)
+    f(*args)
+    (traced,) = f._state.cache.all()
+    executables.append(traced.program.compiled._executable)
+print(*[executable._prepared is None for executable in executables])
+from gradtape.backends.llvm.products import depthwise, gemm
+print(*[len(room.library("float").part._module.functions) for room in (depthwise, gemm)])
+texts = [text for executable in executables for text in executable.program.declared.values()]
+print(*{text.split(" ; ")[1].split()[0].rpartition(".")[2] for text in texts if " ; " in text})
+"""
+
+
+def test_another_process_finds_programs_that_call_shared_parts(directory: Path, tmp_path: Path) -> None:
+    """Whichever it is: a process that writes nothing has loaded none of the modules that the parts stand in."""
+    script = tmp_path / "calling.py"
+    script.write_text(CALLING)
+
+    def run() -> list[list[str]]:
+        command, environment = [sys.executable, str(script)], {**os.environ, "GRADTAPE_CACHE": str(directory)}
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=PATIENCE, check=True)
+        return [line.split() for line in done.stdout.splitlines()]
+
+    _, written, _ = run()
+    known, again, homes = run()
+    assert known == ["True"] * len(known)
+    assert set(homes) == PARTS
+    assert "0" not in written
+    assert again == ["0", "0"]  # the text of products is long: neither is it written for the digest of its machine code
 
 
 def test_damaged_and_missing_files_are_made_again(directory: Path) -> None:
@@ -211,9 +272,8 @@ def test_the_key_depends_on_whatever_makes_the_code(directory: Path, monkeypatch
 def test_a_program_that_names_something_unknown_is_not_loaded(directory: Path, name: str) -> None:
     compiled(body, X)
     (file,) = directory.glob("*/*.p")
-    object_key, level, declared = json.loads(object_cache.load(file.stem, "p") or b"")
-    changed = [object_key, level, [*declared, [name, f"declare void @{name}()"]]]
-    object_cache.store(file.stem, json.dumps(changed).encode(), "p")
+    texts = [*texts_in(file), name, f"declare void @{name}()"]
+    object_cache.store(file.stem, "\0".join(texts).encode(), "p")
     assert kept_programs.load(file.stem) is None
     assert not was_found(compiled(body, X)[0])
 
@@ -221,10 +281,10 @@ def test_a_program_that_names_something_unknown_is_not_loaded(directory: Path, n
 def test_another_version_of_a_shared_part_is_not_called(directory: Path) -> None:
     compiled(body, X)
     (file,) = directory.glob("*/*.p")
-    object_key, level, declared = json.loads(object_cache.load(file.stem, "p") or b"")
-    assert any(" ; " in text for _, text in declared)
-    changed = [[name, text[:-1] + ("0" if text[-1] != "0" else "1") if " ; " in text else text] for name, text in declared]
-    object_cache.store(file.stem, json.dumps([object_key, level, changed]).encode(), "p")
+    texts = texts_in(file)
+    assert any(" ; " in text for text in texts)
+    changed = [text[:-1] + ("0" if text[-1] != "0" else "1") if " ; " in text else text for text in texts]
+    object_cache.store(file.stem, "\0".join(changed).encode(), "p")
     assert kept_programs.load(file.stem) is None
 
 

@@ -19,11 +19,11 @@ import pytest
 import gradtape as gt
 from gradtape.ad.reverse import split
 from gradtape.backends.llvm import compile_block
-from gradtape.functions.stages import prepared
 from gradtape.functions.staging.trials import Trials
 from gradtape.ir.graph import Block
 from gradtape.ir.types import TensorSpec
 from gradtape.ir.walk import program
+from gradtape.passes.pipeline import prepared
 from tests.harness.seeds import everything
 
 LENGTH = 200  # operations, at least

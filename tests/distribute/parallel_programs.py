@@ -17,8 +17,9 @@ import numpy as np
 import gradtape as gt
 from gradtape.core.hooks import HOOKS
 from gradtape.distribute.rank_kinds import is_replicated
-from gradtape.functions.stages import prepared
 from gradtape.ir.walk import program
+from gradtape.passes.pipeline import prepared
+from gradtape.train.checkpoint import file_content
 from tests.harness.seeds import Asked, in_sample
 
 ranks = gt.distribute
@@ -278,7 +279,7 @@ def read_together(steps: int) -> Any:
     answers = [*zeros, reading().numpy().tolist(), *(v.numpy().tolist() for v in (total, mean, first, count))]
     alone = strategy.run(reading).numpy()  # traced anew: here it is the replica's own
     answers += [ranks.all_reduce(alone).numpy().tolist(), reading().numpy().tolist(), float(total[0]), int(count)]
-    saved = gt.train.Checkpoint(total=total, count=count).state()[0]
+    saved = file_content(gt.train.Checkpoint(total=total, count=count))[0]
     answers += [np.asarray(saved[name]).tolist() for name in sorted(saved)]
     for variable in (total, mean, count):  # what is assigned outside of replicas is what is read
         variable.assign(variable + 3)

@@ -14,16 +14,15 @@ import pytest
 
 import gradtape as gt
 from gradtape.ad.reverse import split
-from gradtape.backends.llvm.entry.native_executable import written
+from gradtape.backends.llvm.entry.written_program import written
 from gradtape.backends.llvm.planning import plan
 from gradtape.backends.llvm.writing import parts as outlining
-from gradtape.functions.stages import prepared
 from gradtape.functions.staging.trials import Trials
 from gradtape.ir.printer import text_and_objects
 from gradtape.ir.verify import verify
 from gradtape.ir.walk import program as operations
 from gradtape.passes.bufferize import bufferize
-from gradtape.passes.pipeline import PASSES, optimize
+from gradtape.passes.pipeline import PASSES, optimize, prepared
 from gradtape.passes.reroll import reroll
 from tests.harness.seeds import everything
 from tests.harness.steps import is_linear, steps_of

@@ -10,10 +10,10 @@ import pytest
 
 import gradtape as gt
 from gradtape.backends.llvm.entry import kept_programs
-from gradtape.functions import stages
 from gradtape.ir.graph import Block
 from gradtape.ir.walk import program
 from gradtape.ops.matmul import MATMUL
+from gradtape.passes import pipeline
 
 K, R, N = 18, 20, 20  # what is summed over, rows of the loop, columns
 CUTS: dict[str, Callable[[Any], Any]] = {
@@ -76,13 +76,13 @@ def objective(loop: Any) -> Any:
 def seen(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Block, Block]]:
     """Each program that is compiled, before and after the pass."""
     noted: list[tuple[Block, Block]] = []
-    pass_itself = stages.loop_products
+    pass_itself = pipeline.loop_products
 
     def noting(block: Block) -> Block:
         noted.append((block, pass_itself(block)))
         return noted[-1][1]
 
-    monkeypatch.setattr(stages, "loop_products", noting)
+    monkeypatch.setattr(pipeline, "loop_products", noting)
     monkeypatch.setattr(kept_programs, "key_of", lambda traced: None)  # machine code on disk has passed already
     return noted
 

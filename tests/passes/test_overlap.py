@@ -8,12 +8,11 @@ import pytest
 import gradtape as gt
 from gradtape.core.hooks import HOOKS
 from gradtape.core.opdef import Fails
-from gradtape.functions.stages import prepared
 from gradtape.ir.verify import verify
 from gradtape.ir.walk import program
 from gradtape.ops.collective import COMMUNICATIONS, POSTED
 from gradtape.passes import overlap as passes
-from gradtape.passes.pipeline import optimize
+from gradtape.passes.pipeline import optimize, prepared
 
 ranks = gt.distribute
 X = np.random.default_rng(0).normal(size=(6, 6))

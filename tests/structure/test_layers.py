@@ -1,5 +1,6 @@
 """The arrows between rooms: each imports only from rooms that stand before it in LAYERS. Lazy imports count."""
 
+import os
 import re
 import subprocess
 import sys
@@ -89,10 +90,11 @@ def test_llvmlite_only_in_its_backend() -> None:
     assert all(Path("backends/llvm") in path.relative_to(SOURCE).parents for path in users)
 
 
-def loaded(code: str) -> list[str]:
+def loaded(code: str, **environment: str) -> list[str]:
     result = subprocess.run(
-        [sys.executable, "-c", f"{code}; sys.stdout.write(' '.join(sys.modules))"], capture_output=True, text=True, check=True
-    )
+        [sys.executable, "-c", f"{code}; sys.stdout.write(' '.join(sys.modules))"],
+        capture_output=True, text=True, check=True, env={**os.environ, **environment},
+    )  # fmt: skip
     return result.stdout.split()
 
 
@@ -103,6 +105,39 @@ def test_import_loads_nothing_heavy() -> None:
     heavy = (*OPTIONAL, "fractions", "html", "string", *[f"gradtape.{room}" for room in rooms])
     assert [name for name in names if name not in before and name.startswith(heavy)] == []
     assert sum(name.startswith("gradtape") for name in names) <= 115
+
+
+FIRST_CALL = """
+import gradtape as gt
+
+@gt.function
+def f(x):
+    if gt.reduce_sum(x) > 0.0:
+        x = x * 2.0
+    return gt.reduce_sum(gt.sin(x) * x)
+
+x = gt.constant([1.0, 2.0, 3.0])
+with gt.GradientTape() as tape:
+    tape.watch(x)
+    y = f(x)
+gradient = tape.gradient(y, x)
+"""
+# what makes programs, machine code and converted functions, and what Python needs for that
+MAKING = (
+    "gradtape.passes", "gradtape.ops.registry", "gradtape.functions.autograph.transform", "gradtape.backends.numpy",
+    *[f"gradtape.backends.llvm.{room}" for room in ("kernels", "planning", "products", "entry.written_program")],
+)  # fmt: skip
+LIBRARIES = ("scipy", "numpy.random", "subprocess", "ctypes.util", "json", "multiprocessing")
+
+
+def test_a_first_call_that_is_on_disk_loads_nothing_that_makes_code(tmp_path: Path) -> None:
+    """Every process pays for it: a user's, each rank, each worker of a test suite. What made it loaded all."""
+    (tmp_path / "first_call.py").write_text(FIRST_CALL)
+    code, cache = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import first_call", str(tmp_path / "cache")
+    making, again = loaded(code, GRADTAPE_CACHE=cache), loaded(code, GRADTAPE_CACHE=cache)
+    assert [name for name in MAKING if name not in making] == []
+    assert [name for name in again if name.startswith((*MAKING, *LIBRARIES))] == []
+    assert sum(name.startswith("gradtape") for name in again) <= 240
 
 
 def test_names_that_are_loaded_later_are_there() -> None:

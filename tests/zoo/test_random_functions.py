@@ -16,10 +16,10 @@ from hypothesis import HealthCheck, Phase, assume, given, seed, settings
 import gradtape as gt
 from gradtape import config
 from gradtape.errors import StaticDimensionNeeded
-from gradtape.functions.stages import prepared
 from gradtape.ir.printer import text_and_objects, to_text
 from gradtape.ops.registry import op_by_name
 from gradtape.passes.inplace import _PURE, COPY_OF
+from gradtape.passes.pipeline import prepared
 from tests.harness.numeric import derivative, inner_all, size_all
 from tests.harness.program_parser import parse
 from tests.harness.seeds import counted, seed_of

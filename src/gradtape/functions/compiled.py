@@ -33,7 +33,7 @@ from gradtape.core.tensor import Tensor, box
 from gradtape.errors import FailedPreconditionError, OpError, StaticDimensionNeeded
 from gradtape.functions.numerics import CheckedEvaluation, checking
 from gradtape.functions.program_events import listen
-from gradtape.functions.stages import executable, prepared
+from gradtape.functions.stages import executable
 from gradtape.functions.waiting import waiting
 from gradtape.ir.dims import symbols_in
 from gradtape.ir.graph import Block
@@ -87,6 +87,8 @@ class Compiled:
     @property
     def optimized(self) -> Block:
         if self._shown is None:
+            from gradtape.passes.pipeline import prepared
+
             self._shown = prepared(self.block)
         return self._shown
 

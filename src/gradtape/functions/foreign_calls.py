@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from gradtape.core.tensor import Readable, Tensor
-from gradtape.functions.impure import SOURCES
+from gradtape.functions.impure import draws
 from gradtape.trace.effects import active, refuse_in_trial, trying
 
 # modules whose functions change nothing, but for those named below
@@ -53,7 +53,7 @@ def admitted(callee: Any, instead: Any = None) -> Any:
     if owner is not None and not isinstance(owner, ModuleType):
         known = _is_gradtapes(type(owner)) or _known_method(owner, name)
     elif isinstance(callee, type):
-        known = not issubclass(callee, SOURCES)
+        known = not draws(callee)
     elif "." in getattr(callee, "__qualname__", ""):  # a method, or a function inside another
         known = _is_gradtapes(callee)
     else:

@@ -49,7 +49,10 @@ TELLING: dict[str, tuple[str, ...]] = {
     "queue.Queue": ("put", "put_nowait"), "_queue.SimpleQueue": ("put", "put_nowait"), "_csv.writer": ("writerow", "writerows"),
     "tqdm.std.tqdm": BAR_METHODS, "gradtape.functions.staging.progress.Bar": BAR_METHODS,
 }  # fmt: skip
-SOURCES = (random.Random, np.random.Generator, np.random.RandomState, np.random.BitGenerator)
+SOURCES = frozenset({  # of random numbers
+    "random.Random", "numpy.random._generator.Generator", "numpy.random.mtrand.RandomState",
+    "numpy.random.bit_generator.BitGenerator",
+})  # fmt: skip
 ADVANCING = frozenset({"send", "throw", "read", "readline", "readlines", "close"})
 
 
@@ -101,7 +104,6 @@ def refuse_advancing(iterator: Any, external: Any) -> None:
 
 
 _NEVER = frozenset({bool, int, float, str, list, tuple, dict, set, type(None), FunctionType, type, ModuleType})  # asked first
-_SHARED = (random.random.__self__, np.random.rand.__self__)  # type: ignore[attr-defined]
 
 
 def warn_frozen(callee: Any, external: Any) -> None:
@@ -110,8 +112,9 @@ def warn_frozen(callee: Any, external: Any) -> None:
     source, name = getattr(callee, "__self__", None), getattr(callee, "__name__", "")
     if source is None or isinstance(source, ModuleType):
         frozen = name in FROZEN.get(getattr(callee, "__module__", None) or "", ())
-    elif isinstance(source, SOURCES):
-        frozen = id(source) in external or any(source is shared for shared in _SHARED)
+    elif draws(type(source)):
+        shared = (random.random.__self__, np.random.rand.__self__)  # type: ignore[attr-defined]
+        frozen = id(source) in external or any(source is each for each in shared)
     elif isinstance(source, type):
         frozen = _gives(source, name)
     else:
@@ -149,6 +152,11 @@ def tells(callee: Any, external: Any) -> bool:
         active().told.add(id(source))
         return True
     return False
+
+
+def draws(cls: type) -> bool:
+    """Whether objects of a class are sources of random numbers."""
+    return any(f"{base.__module__}.{base.__qualname__}" in SOURCES for base in cls.__mro__)
 
 
 def _is_outside(source: Any, external: Any) -> bool:

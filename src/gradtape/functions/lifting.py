@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from gradtape.ad.reverse import extract
-from gradtape.backends.numpy import compile_block
 from gradtape.core.tensor import Tensor, box
 from gradtape.functions.staging.places import Lifted
 from gradtape.ir.graph import Operation
@@ -69,6 +68,8 @@ class Lifting:
                 wanted.update(operation.operands)
         if not wanted.issubset({value for operation in kept for value in operation.results}):
             return None
+        from gradtape.backends.numpy import compile_block
+
         return box(compile_block(extract([], kept[::-1], "constant", outputs=[tensor._data]))()[0])
 
     def _constant(self, tensor: Tensor) -> Any:

@@ -1,4 +1,7 @@
-"""What happens to a program between tracing and running: trace → passes → [derivative] → passes → backend."""
+"""What happens to a program between tracing and running: trace → passes → [derivative] → passes → backend.
+
+A program whose machine code is on disk needs neither passes nor a backend that writes: both are loaded by the first that does.
+"""
 
 from __future__ import annotations
 
@@ -7,47 +10,21 @@ from functools import partial
 from typing import Any
 
 from gradtape import config
-from gradtape.backends import numpy as reference
 from gradtape.errors import FailedPreconditionError
 from gradtape.ir.garbage import uncollected
-from gradtape.ir.graph import Block, Operation
-from gradtape.ir.types import UNKNOWN, TensorSpec
-from gradtape.ir.walk import Rebuild, blocks, program, rebuild
-from gradtape.ops.lists import LIST_REPLACE, LIST_SET
-from gradtape.ops.structured import CUSTOM
-from gradtape.passes.bufferize import bufferize
-from gradtape.passes.loop_products import loop_products
-from gradtape.passes.overlap import overlap
-from gradtape.passes.pipeline import optimize
-from gradtape.passes.reroll import reroll
+from gradtape.ir.graph import Block
+from gradtape.ir.walk import of_unknown_rank
 
 WORTH_ROLLING = 12  # operations: fewer have no loop worth finding
 
 
 def traced_program(block: Block) -> Block:
     """What tracing gave, with the Python loops that ran while tracing as loops again."""
-    return reroll(block) if len(block.operations) >= WORTH_ROLLING and not _of_unknown_rank(block) else block
-
-
-@uncollected()
-def prepared(block: Block, native: bool = False) -> Block:
-    """The optimised program, with updates in place where the old version is dead; for native code with sums in any order."""
-    if any(operation.op in (CUSTOM, LIST_REPLACE) for operation in program(block)):
-        block = rebuild(block, _forget_rules)
-    if _of_unknown_rank(block):
+    if len(block.operations) < WORTH_ROLLING or of_unknown_rank(block):
         return block
-    block = optimize(block)
-    return bufferize(overlap(loop_products(block) if native else block))
+    from gradtape.passes.reroll import reroll
 
-
-def _of_unknown_rank(block: Block) -> bool:
-    """Whether some value has a rank that only run time knows. Passes reason with shapes, so they leave such a program alone,
-    which the reference backend runs."""
-    for inner in blocks(block):
-        for value in (*inner.params, *[value for operation in inner.operations for value in operation.results]):
-            if isinstance(value.type, TensorSpec) and value.type.shape is UNKNOWN:
-                return True
-    return False
+    return reroll(block)
 
 
 @uncollected()
@@ -60,13 +37,26 @@ def executable(block: Block, name: str, backend: str | None = None) -> Any:
     native = backend != "numpy" and (backend is not None or config.native_code_enabled())
     llvm = _native(required=backend == "llvm") if native else None
     if llvm is None:
-        return reference.compile_block(prepared(block), name)
+        return _interpreted(block, name)
     try:
-        return llvm.compile_block(block, name, partial(prepared, native=True))
+        return llvm.compile_block(block, name, partial(_prepared, native=True))
     except llvm.UnsupportedError as error:
-        interpreted = reference.compile_block(prepared(block), name)
+        interpreted = _interpreted(block, name)
         interpreted.instead = str(error)
         return interpreted
+
+
+def _prepared(block: Block, native: bool = False) -> Block:
+    # here, as it imports the passes and the registry of all operations
+    from gradtape.passes.pipeline import prepared
+
+    return prepared(block, native)
+
+
+def _interpreted(block: Block, name: str) -> Any:
+    from gradtape.backends.numpy import compile_block
+
+    return compile_block(_prepared(block), name)
 
 
 def _native(required: bool) -> Any:
@@ -84,14 +74,3 @@ def _native(required: bool) -> Any:
         warnings.warn(f"functions run on the NumPy backend: machine code cannot be made here ({error}); {cure}", stacklevel=2)
         return None
     return llvm
-
-
-def _forget_rules(scope: Rebuild, operation: Operation) -> None:
-    """Once derivatives are taken, an operation with a derivative of its own is just its values, and nobody asks what an item of
-    a list replaces."""
-    if operation.op is CUSTOM:
-        scope.replace(operation, scope.groups(operation)["values"])
-    elif operation.op is LIST_REPLACE:
-        scope.replace(operation, scope.emit(LIST_SET, scope.operands(operation)[:3], [operation.result.type]).results)
-    else:
-        scope.copy(operation)

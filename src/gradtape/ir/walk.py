@@ -1,8 +1,8 @@
 """Walking through programs and making new ones: the one place that knows how regions nest.
 
-Reading: `walk`, `uses`, `values_used`, `free`, `has_effect`. Writing: a pass is a function `visit(rebuild, operation)` that
-copies, replaces or drops one operation; `rebuild(block, visit)` runs it over a block, and `Rebuild.copy` over the regions
-and callees of whatever is copied:
+Reading: `walk`, `uses`, `values_used`, `free`, `of_unknown_rank`, `has_effect`. Writing: a pass is a function
+`visit(rebuild, operation)` that copies, replaces or drops one operation; `rebuild(block, visit)` runs it over a block, and
+`Rebuild.copy` over the regions and callees of whatever is copied:
 
     def visit(scope: Rebuild, operation: Operation) -> None:
         if operation.op is NEGATIVE and (inner := scope[operation.operands[0]].producer) and inner.op is NEGATIVE:
@@ -25,7 +25,7 @@ from typing import Any
 from gradtape.ir.dims import Dim, fresh_symbol, match, substitute, symbol
 from gradtape.ir.graph import Block, Layout, Location, Operation, Value
 from gradtape.ir.sizes import defined_sizes, sizes_of
-from gradtape.ir.types import ListSpec, TensorSpec
+from gradtape.ir.types import UNKNOWN, ListSpec, TensorSpec
 
 Visit = Callable[["Rebuild", Operation], object]
 Groups = dict[str, list[Value]]
@@ -110,6 +110,16 @@ def free(operations: Iterable[Operation], results: Iterable[Value] = ()) -> list
         defined.update(operation.results)
     outside |= dict.fromkeys(value for value in results if value not in defined)
     return list(outside)
+
+
+def of_unknown_rank(block: Block) -> bool:
+    """Whether some value has a rank that only run time knows. Passes reason with shapes, so they leave such a program alone,
+    which the reference backend runs."""
+    for inner in blocks(block):
+        for value in (*inner.params, *[value for operation in inner.operations for value in operation.results]):
+            if isinstance(value.type, TensorSpec) and value.type.shape is UNKNOWN:
+                return True
+    return False
 
 
 def has_effect(operation: Operation) -> bool:

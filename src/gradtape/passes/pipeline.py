@@ -2,7 +2,8 @@
 
 `optimize` runs the passes of a level until nothing changes, or a fixed number of times. With `config.debug_passes(True)` (or
 GRADTAPE_DEBUG_PASSES=1) the program is verified after each pass; `tests/harness/checked_passes.py` also runs it before and
-after, on given inputs, and names the pass that changed a bit. Passes know nothing of backends.
+after, on given inputs, and names the pass that changed a bit. `prepared` is all that is done to a program before a backend has
+it. Passes know nothing of backends.
 """
 
 from __future__ import annotations
@@ -11,16 +12,21 @@ from collections.abc import Callable
 
 from gradtape import config
 from gradtape.errors import InternalError
-from gradtape.ir.garbage import discard
-from gradtape.ir.graph import Block, Value
+from gradtape.ir.garbage import discard, uncollected
+from gradtape.ir.graph import Block, Operation, Value
 from gradtape.ir.verify import verify
-from gradtape.ir.walk import callee_of
+from gradtape.ir.walk import Rebuild, callee_of, of_unknown_rank, program, rebuild
+from gradtape.ops.lists import LIST_REPLACE, LIST_SET
+from gradtape.ops.structured import CUSTOM
 from gradtape.passes.accumulate import accumulate
+from gradtape.passes.bufferize import bufferize
 from gradtape.passes.canonicalize import canonicalize
 from gradtape.passes.cse import cse
 from gradtape.passes.dce import dce
 from gradtape.passes.fold import fold
 from gradtape.passes.hoist import hoist
+from gradtape.passes.loop_products import loop_products
+from gradtape.passes.overlap import overlap
 from gradtape.passes.simplify import simplify
 
 Pass = Callable[[Block], Block]
@@ -102,3 +108,25 @@ def same_form(a: Block, b: Block) -> bool:
         if [twin[v] for v in a.results] != b.results:
             return False
     return True
+
+
+@uncollected()
+def prepared(block: Block, native: bool = False) -> Block:
+    """The optimised program, with updates in place where the old version is dead; for native code with sums in any order."""
+    if any(operation.op in (CUSTOM, LIST_REPLACE) for operation in program(block)):
+        block = rebuild(block, _forget_rules)
+    if of_unknown_rank(block):
+        return block
+    block = optimize(block)
+    return bufferize(overlap(loop_products(block) if native else block))
+
+
+def _forget_rules(scope: Rebuild, operation: Operation) -> None:
+    """Once derivatives are taken, an operation with a derivative of its own is just its values, and nobody asks what an item of
+    a list replaces."""
+    if operation.op is CUSTOM:
+        scope.replace(operation, scope.groups(operation)["values"])
+    elif operation.op is LIST_REPLACE:
+        scope.replace(operation, scope.emit(LIST_SET, scope.operands(operation)[:3], [operation.result.type]).results)
+    else:
+        scope.copy(operation)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from types import CellType
 from typing import Any
 
+VARIABLE, FREE, GLOBAL = "variable", "free", "global"  # whose variable a name is
+
 
 class Bindings:
     """One per converted function; converted code knows it as `scope__`."""

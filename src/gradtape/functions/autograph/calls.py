@@ -9,10 +9,10 @@ from __future__ import annotations
 import ast
 
 from gradtape.functions.autograph import build
+from gradtape.functions.autograph.bindings import GLOBAL, VARIABLE
 from gradtape.functions.autograph.emitter import FunctionEmitter, Table
 from gradtape.functions.autograph.expressions import at_attribute
 from gradtape.functions.autograph.liveness import LOOKING
-from gradtape.functions.autograph.scopes import GLOBAL, VARIABLE
 from gradtape.functions.autograph.stores import added_to
 
 ADDITIONS = {"append", "extend"}  # methods of containers that change them without a look at what they hold

@@ -6,14 +6,10 @@ returned as it is; if that is because there is no source, it is said once. Invar
 
 from __future__ import annotations
 
-import ast
 import builtins
 import functools
-import sys
-import threading
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any
 
@@ -21,9 +17,8 @@ from gradtape.errors import AutographWarning
 from gradtape.functions.autograph import build, kept_conversions, policy
 from gradtape.functions.autograph.bindings import Bindings
 from gradtape.functions.autograph.code_registry import ENTRIES, Entry, note
-from gradtape.functions.autograph.source import Source, find, text_of
-from gradtape.functions.autograph.transform import compiled, converted_code, transformed
-from gradtape.functions.autograph.trees import depth
+from gradtape.functions.autograph.converted_code import converted_code
+from gradtape.functions.autograph.source import find, text_of
 from gradtape.trace.effects import active
 
 KEPT = "ag__converted"
@@ -109,17 +104,17 @@ def _decide(function: FunctionType, quiet: bool) -> Entry:
     key = kept_conversions.key_of(code, text, function.__globals__)
     module = kept_conversions.load(key)
     if module is None:
-        source = find(code, text)
-        if source is None:
-            if not quiet:
-                _say(function, "its source is not available (write it in a file, a notebook or IPython)")
-            return note(code, Entry())
+        # here, as it imports all passes over trees, which functions found on disk do without
+        from gradtape.functions.autograph.transform import rewritten
+
         try:
-            # (the passes over the tree are recursive: deep expressions need more of Python's stack than it allows by itself)
-            with room_for(depth(source.node)):
-                module = compiled(transformed(source, code, function.__globals__), code)
+            module = rewritten(code, text, function.__globals__)
         except RecursionError:
             _say(function, "it is nested too deeply to be rewritten")
+            return note(code, Entry())
+        if module is None:
+            if not quiet:
+                _say(function, "its source is not available (write it in a file, a notebook or IPython)")
             return note(code, Entry())
         kept_conversions.store(key, module)
     return note(code, Entry(Conversion(converted_code(module, code), code)))
@@ -249,7 +244,9 @@ def to_code(entity: Callable[..., Any], recursive: bool = True, experimental_opt
         raise ValueError(
             f"AutoGraph does not convert {function.__name__}: it was marked with do_not_convert, or belongs to a library"
         )
-    return ast.unparse(_as_written(transformed(source, code, function.__globals__), source))
+    from gradtape.functions.autograph.transform import as_text
+
+    return as_text(source, code, function.__globals__)
 
 
 def _plain_function(entity: Any) -> FunctionType | None:
@@ -264,60 +261,3 @@ def _plain_function(entity: Any) -> FunctionType | None:
         return None
     called = getattr(entity, "python_function", None) or getattr(type(entity), "__call__", None)  # noqa: B004
     return _plain_function(called) if isinstance(called, (FunctionType, MethodType, functools.partial)) else None
-
-
-def _as_written(definition: ast.FunctionDef, source: Source) -> ast.FunctionDef:
-    """With the parameters as the user wrote them."""
-    definition.args = source.node.args
-    if isinstance(source.node, ast.FunctionDef):
-        definition.returns = source.node.returns
-    return ast.fix_missing_locations(definition)
-
-
-# -- deep trees ------------------------------------------------------------------------------------------------------
-# Room on Python's stack for the passes, which go into a tree as deep as an expression is long: `a + b + c + …` is one such.
-# Python counts calls, so that a recursion without end is an error; the passes end where the user's text does. The limit is one
-# for all threads: the first who needs more raises it, the last one puts it back.
-
-CALLS = 12  # of the passes, for one node inside another
-DEEPEST = 1000  # nodes in one another: Python itself takes about three times that
-
-
-class _Limit:
-    """Python's limit, while some thread needs another."""
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.before = self.raised = self.users = 0
-
-
-_LIMIT = _Limit()
-
-
-@contextmanager
-def room_for(depth: int) -> Iterator[None]:
-    """Calls may nest as deep as a tree of this depth needs; refuses one that is deeper than any text."""
-    if depth > DEEPEST:
-        raise RecursionError(f"{depth} expressions in one another")
-    needed = CALLS * depth + 200 + _calls()
-    with _LIMIT.lock:
-        if not _LIMIT.users:
-            _LIMIT.before = _LIMIT.raised = sys.getrecursionlimit()
-        _LIMIT.users += 1
-        if needed > _LIMIT.raised:
-            _LIMIT.raised = needed
-            sys.setrecursionlimit(needed)
-    try:
-        yield
-    finally:
-        with _LIMIT.lock:
-            _LIMIT.users -= 1
-            if not _LIMIT.users and _LIMIT.raised != _LIMIT.before and sys.getrecursionlimit() == _LIMIT.raised:
-                sys.setrecursionlimit(_LIMIT.before)
-
-
-def _calls() -> int:
-    count, frame = 0, sys._getframe()
-    while frame.f_back is not None:
-        count, frame = count + 1, frame.f_back
-    return count

@@ -14,8 +14,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from gradtape.functions.autograph import build
+from gradtape.functions.autograph.bindings import GLOBAL, VARIABLE
 from gradtape.functions.autograph.names import in_words, info, own, written
-from gradtape.functions.autograph.scopes import GLOBAL, VARIABLE, NameScope
+from gradtape.functions.autograph.scopes import NameScope
 
 Definite = set[str] | None  # None: the point cannot be reached
 Emit = Callable[[Any, Any], Any]

@@ -10,8 +10,8 @@ import ast
 from typing import Any
 
 from gradtape.functions.autograph import build
+from gradtape.functions.autograph.bindings import VARIABLE
 from gradtape.functions.autograph.emitter import FunctionEmitter, Table, each_child
-from gradtape.functions.autograph.scopes import VARIABLE
 
 MANY = 8  # operands of `and` and `or`
 LISTS = {ast.Add: "plus", ast.Mult: "times"}

@@ -2,11 +2,12 @@
 
 The key is all that the rewriting reads: the text of the file and where in it the code stands, its names, the builtins that its
 module has values of its own for; and gradtape's source and Python's version, which do the rewriting. What is kept is the code
-that `transform.compiled` makes. Invariant: what is loaded is what would be made.
+that `transform.compiled` makes. Invariants: what is loaded is what would be made; whoever finds it does not load the rewriting.
 """
 
 from __future__ import annotations
 
+import builtins
 import hashlib
 import marshal
 from types import CodeType
@@ -14,7 +15,6 @@ from typing import Any
 
 from gradtape import config
 from gradtape.backends import object_cache
-from gradtape.functions.autograph.transform import own_builtins
 
 KIND = "f"
 
@@ -30,6 +30,11 @@ def key_of(code: CodeType, text: str, space: dict[str, Any]) -> str | None:
     names = code.co_name, code.co_qualname, code.co_varnames, code.co_freevars, code.co_argcount, code.co_kwonlyargcount
     parts = (object_cache.makers(), repr((place, constants, names, code.co_flags, own_builtins(space))), text)
     return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def own_builtins(space: dict[str, Any]) -> list[str]:
+    """The names of builtins that a module has its own values for."""
+    return [name for name in dir(builtins) if name in space]
 
 
 def load(key: str | None) -> CodeType | None:

@@ -19,10 +19,9 @@ import numpy as np
 from gradtape.core.record import UNSHARED, user_location
 from gradtape.core.tensor import Readable, Tensor
 from gradtape.errors import InvalidArgumentError, OperatorNotAllowedInGraphError
-from gradtape.functions.autograph.bindings import Bindings
+from gradtape.functions.autograph.bindings import GLOBAL, Bindings
 from gradtape.functions.autograph.numpy_calls import joined
 from gradtape.functions.autograph.raising import Suppressing
-from gradtape.functions.autograph.scopes import GLOBAL
 from gradtape.functions.foreign_calls import advancing, changing, reading_key, updating
 from gradtape.functions.impure import refuse_advancing
 from gradtape.functions.outside_containers import CHANGEABLE, calling, pairs

@@ -10,11 +10,10 @@ import ast
 import sys
 from typing import Any
 
+from gradtape.functions.autograph.bindings import FREE, GLOBAL, VARIABLE
 from gradtape.functions.autograph.desugar import left_alone
 from gradtape.functions.autograph.names import info, loaded, own, unbound, written
 from gradtape.functions.autograph.source import parameters
-
-VARIABLE, FREE, GLOBAL = "variable", "free", "global"
 
 
 class NameScope:

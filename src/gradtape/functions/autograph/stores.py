@@ -12,9 +12,9 @@ from collections.abc import Callable
 from typing import Any
 
 from gradtape.functions.autograph import build
+from gradtape.functions.autograph.bindings import VARIABLE
 from gradtape.functions.autograph.emitter import FunctionEmitter, Table, undefined
 from gradtape.functions.autograph.names import written
-from gradtape.functions.autograph.scopes import VARIABLE
 
 INPLACE: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.iadd, ast.Sub: operator.isub, ast.Mult: operator.imul, ast.MatMult: operator.imatmul,

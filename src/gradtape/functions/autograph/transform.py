@@ -9,44 +9,33 @@ import __future__
 
 import ast
 import builtins
-import sys
 from types import CodeType
 from typing import Any
 
 from gradtape.core.float_events import unwarned
 from gradtape.functions.autograph import build
 from gradtape.functions.autograph.calls import CALLS
-from gradtape.functions.autograph.code_registry import Entry, note
 from gradtape.functions.autograph.control_statements import CONTROL
+from gradtape.functions.autograph.converted_code import CONVERTED, FACTORY
+from gradtape.functions.autograph.deep_trees import room_for
 from gradtape.functions.autograph.desugar import desugar
 from gradtape.functions.autograph.emitter import FunctionEmitter, Table
 from gradtape.functions.autograph.expressions import EXPRESSIONS
 from gradtape.functions.autograph.if_chains import shorten
 from gradtape.functions.autograph.jumps import lower
+from gradtape.functions.autograph.kept_conversions import own_builtins
 from gradtape.functions.autograph.liveness import annotate
 from gradtape.functions.autograph.matching import lower_matches
 from gradtape.functions.autograph.names import info, spell_out
 from gradtape.functions.autograph.scopes import NameScope
-from gradtape.functions.autograph.source import Source
+from gradtape.functions.autograph.source import Source, find
 from gradtape.functions.autograph.statements import STATEMENTS
 from gradtape.functions.autograph.stores import STORES
-from gradtape.functions.autograph.trees import copied
+from gradtape.functions.autograph.trees import copied, depth
 
 ALL_STATEMENTS: Table = {**STATEMENTS, **STORES, **CONTROL}
 ALL_EXPRESSIONS: Table = {**EXPRESSIONS, **CALLS}
 FUTURES = sum(getattr(__future__, name).compiler_flag for name in __future__.all_feature_names)
-FACTORY = "ag__factory"
-CONVERTED = "ag__converted"
-OPTIMIZED = 0x01  # a function's code, as opposed to a class body's
-# how functions that the user wrote as expressions are called in tracebacks
-EXPRESSION_NAMES = {"lambda": "<lambda>", "genexpr": "<genexpr>", "genlist": "<genexpr>"}
-if sys.version_info < (3, 12):  # since then, comprehensions have no frames of their own
-    EXPRESSION_NAMES |= {"listcomp": "<listcomp>", "setcomp": "<setcomp>", "dictcomp": "<dictcomp>"}
-
-
-def own_builtins(space: dict[str, Any]) -> list[str]:
-    """The names of builtins that a module has its own values for."""
-    return [name for name in dir(builtins) if name in space]
 
 
 def transformed(source: Source, code: CodeType, space: dict[str, Any]) -> ast.FunctionDef:
@@ -98,40 +87,20 @@ def compiled(function: ast.FunctionDef, code: CodeType) -> CodeType:
         return compile(module, code.co_filename, "exec", flags=flags, dont_inherit=True)
 
 
-def converted_code(module: CodeType, code: CodeType) -> CodeType:
-    """The converted function of a compiled module, named like the original."""
-    return _renamed(_code_named(_code_named(module, FACTORY), CONVERTED), code.co_name, code.co_qualname, generated=False)
+def rewritten(code: CodeType, text: str, space: dict[str, Any]) -> CodeType | None:
+    """The compiled module of a function in a file with this text; None if its source is not there."""
+    source = find(code, text)
+    if source is None:
+        return None
+    # (the passes over the tree are recursive: deep expressions need more of Python's stack than it allows by itself)
+    with room_for(depth(source.node)):
+        return compiled(transformed(source, code, space), code)
 
 
-def _code_named(code: CodeType, name: str) -> CodeType:
-    return next(c for c in code.co_consts if isinstance(c, CodeType) and c.co_name == name)
-
-
-def _renamed(code: CodeType, name: str, qualname: str, generated: bool) -> CodeType:
-    """Names as if the user's functions stood where the user wrote them; what is converted is known as such from now on."""
-    consts = tuple(_renamed_inside(c, name, qualname) if isinstance(c, CodeType) else c for c in code.co_consts)
-    named = code.replace(co_name=name, co_qualname=qualname, co_consts=consts)
-    note(named, Entry(converted=True, generated=generated))
-    return named
-
-
-def _renamed_inside(code: CodeType, owner: str, qualname: str) -> CodeType:
-    raw = code.co_name
-    if raw == "<lambda>" or (raw.startswith("ag__") and raw.split("_")[2] not in EXPRESSION_NAMES):
-        return _renamed(code, owner, qualname, generated=True)
-    name = EXPRESSION_NAMES[raw.split("_")[2]] if raw.startswith("ag__") else raw
-    if not code.co_flags & OPTIMIZED:
-        return _moved(code, code.co_qualname, f"{qualname}.<locals>.{name}")
-    return _renamed(code, name, f"{qualname}.<locals>.{name}", generated=False)
-
-
-def _moved(code: CodeType, old: str, new: str) -> CodeType:
-    """A class body, which is left alone: it and what is in it keep their names, below another one."""
-
-    def moved(value: Any) -> Any:
-        if isinstance(value, CodeType):
-            return _moved(value, old, new)
-        return new + value[len(old) :] if isinstance(value, str) and value == old else value
-
-    consts = tuple(moved(c) for c in code.co_consts)
-    return code.replace(co_qualname=new + code.co_qualname[len(old) :], co_consts=consts)
+def as_text(source: Source, code: CodeType, space: dict[str, Any]) -> str:
+    """A rewritten function for readers, with the parameters as the user wrote them."""
+    definition = transformed(source, code, space)
+    definition.args = source.node.args
+    if isinstance(source.node, ast.FunctionDef):
+        definition.returns = source.node.returns
+    return ast.unparse(ast.fix_missing_locations(definition))

@@ -3,25 +3,19 @@
 The key is the program's text before any pass (`ir/printer.py`: text and program determine each other), with all else that
 decides what becomes of it: gradtape's own source, the versions of Python, NumPy and LLVM, the CPU. A file has the key of the
 object code (`backends/object_cache.py` keeps and verifies both) and the names that the code needs of this process.
-Invariant: a program is loaded only if all these names mean here what they meant where it was written.
+Invariants: a program is loaded only if all these names mean here what they meant where it was written; whoever finds one loads
+no module that only writing needs (`tests/structure/test_layers.py`).
 """
 
 from __future__ import annotations
 
-import json
-
 from gradtape import config
 from gradtape.backends import object_cache
-from gradtape.backends.llvm.products import depthwise, gemm
-from gradtape.backends.llvm.runtime import machine, symbols
-from gradtape.backends.llvm.runtime.support import Part
-from gradtape.backends.llvm.runtime.threads import pool
+from gradtape.backends.llvm.runtime import machine
+from gradtape.backends.llvm.runtime.support import keep as store, kept_code
 from gradtape.core.record import VariableKey
 from gradtape.ir.graph import Block
 from gradtape.ir.printer import text_and_objects
-
-KIND, CONSTANT = "p", "c"
-LIBRARIES = (("gt_mm_", gemm.library), ("gt_windows_", gemm.library), ("gt_depthwise_", depthwise.library))
 
 
 def key_of(traced: Block) -> str | None:
@@ -40,38 +34,8 @@ def key_of(traced: Block) -> str | None:
 
 def load(key: str) -> machine.Library | None:
     """The machine code of a program; None if it is not there, or was written for another world."""
-    kept = object_cache.load(key, KIND)
-    if kept is None:
-        return None
-    object_key, level, declared = json.loads(kept)
-    data = [name for name, _ in declared if name.startswith(machine.DATA)]
-    raws = [object_cache.load(name.removeprefix(machine.DATA), CONSTANT) for name in data]
-    constants = {name: raw for name, raw in zip(data, raws, strict=True) if raw is not None}
-    if len(constants) < len(data) or not all(_is_known(*named) for named in declared if named[0] not in constants):
-        return None
-    code = object_cache.load(object_key)
-    return None if code is None else machine.Library("", level, code, constants)
+    kept = kept_code(key)
+    return None if kept is None else kept[1]
 
 
-def _is_known(name: str, declaration: str) -> bool:
-    """Whether a name means here what it meant there; what makes it known is done as if the program were written now."""
-    _, _, digest = declaration.partition(" ; ")
-    if digest:
-        if name == "gt_parallel":
-            pool()
-        for prefix, make in LIBRARIES:
-            if name.startswith(prefix):
-                make(name.rpartition("_")[2])
-        return any(part.has(name, digest) for part in Part.all)
-    if name.startswith("llvm."):
-        return True
-    if not machine.knows(name):
-        symbols.introduce(name)
-    return machine.knows(name)
-
-
-def store(key: str, source: str, level: int, declared: dict[str, str], constants: dict[str, bytes]) -> None:
-    """Keep where a program's machine code is, and its long constants."""
-    for name, raw in constants.items():
-        object_cache.store(name.removeprefix(machine.DATA), raw, CONSTANT)
-    object_cache.store(key, json.dumps([machine.key_of(source, level), level, list(declared.items())]).encode(), KIND)
+__all__ = ["key_of", "load", "store"]

@@ -6,7 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from gradtape.backends.llvm.kernels.native_program import Note
+from gradtape.backends.llvm.runtime.notes import Note
 
 SHOWN = 12  # kernels; more are counted
 

@@ -23,7 +23,7 @@ from gradtape.core.recorded import record_mixed
 from gradtape.core.save_plan import save_plan
 from gradtape.core.tensor import Tensor
 
-FORMS = Part()
+FORMS = Part(__name__)
 
 alloc = python("PyType_GenericAlloc", PTR, PTR, I64)
 vectorcall = python("PyObject_Vectorcall", PTR, PTR, PTR, I64, PTR)

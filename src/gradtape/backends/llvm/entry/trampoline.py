@@ -47,7 +47,7 @@ SCALAR_BYTES = 16  # of memory for a scalar result, which no dtype exceeds
 
 _EXPONENTS = ((np.dtype("float32"), I32, 0xFF << 23), (np.dtype("float64"), I64, 0x7FF << 52))
 
-DOOR = Part()
+DOOR = Part(__name__)
 
 save_thread = python("PyEval_SaveThread", PTR)
 restore_thread = python("PyEval_RestoreThread", VOID, PTR)

@@ -6,13 +6,13 @@ Index maps and checks only; what is written to such places is in `scatter.py`.
 from __future__ import annotations
 
 from gradtape.backends.llvm.kernels import keys
+from gradtape.backends.llvm.kernels.callback_code import write_callback
 from gradtape.backends.llvm.kernels.kernel_code import Access, loops
 from gradtape.backends.llvm.kernels.keys import Mapping, widened
-from gradtape.backends.llvm.kernels.native_program import Note
 from gradtape.backends.llvm.kernels.scope import Scope
 from gradtape.backends.llvm.planning.lowering import Lowering, Lowerings, always
 from gradtape.backends.llvm.planning.values import Array, Lowered, Place, Scalar
-from gradtape.backends.llvm.runtime.callbacks import write_callback
+from gradtape.backends.llvm.runtime.notes import Note
 from gradtape.backends.llvm.writing.element_types import REGISTER, is_integer, literal, name_of
 from gradtape.backends.llvm.writing.ir_text import Index, Writer
 from gradtape.core.opdef import Op

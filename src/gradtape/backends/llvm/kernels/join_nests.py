@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from gradtape.backends.llvm.kernels.callback_code import write_callback
 from gradtape.backends.llvm.kernels.code import converted, plain_sum
 from gradtape.backends.llvm.kernels.joining import concatenated, stacked, sum_of_paddings
 from gradtape.backends.llvm.kernels.kernel_code import Access, loops
-from gradtape.backends.llvm.kernels.native_program import Note
 from gradtape.backends.llvm.kernels.scope import Scope
 from gradtape.backends.llvm.planning.lowering import Lowering, Lowerings, always, computable
 from gradtape.backends.llvm.planning.values import Array, Lowered, Place
-from gradtape.backends.llvm.runtime.callbacks import write_callback
+from gradtape.backends.llvm.runtime.notes import Note
 from gradtape.backends.llvm.writing.element_types import name_of
 from gradtape.backends.llvm.writing.ir_text import Index
 from gradtape.core.opdef import Op

@@ -16,13 +16,13 @@ from typing import Any
 
 from gradtape.backends.llvm.kernels import joining
 from gradtape.backends.llvm.kernels.folding import Folding, finished, folding, leave, only, prepare, start, step
-from gradtape.backends.llvm.kernels.native_program import Note
 from gradtape.backends.llvm.kernels.parallel import shared
 from gradtape.backends.llvm.kernels.scope import Scope
 from gradtape.backends.llvm.planning import nests
 from gradtape.backends.llvm.planning.grouping import Kernel, Phase
 from gradtape.backends.llvm.planning.nests import Access, Level, loops, rolled
 from gradtape.backends.llvm.planning.values import Array, Flat, Lazy, MemorySlot, Place, Scalar
+from gradtape.backends.llvm.runtime.notes import Note
 from gradtape.backends.llvm.writing.element_types import MEMORY, bytes_of, name_of
 from gradtape.backends.llvm.writing.ir_text import Index
 from gradtape.ir.graph import Operation, Value

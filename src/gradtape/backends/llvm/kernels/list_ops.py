@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from gradtape.backends.llvm.kernels import native_lists as lists
+from gradtape.backends.llvm.kernels.callback_code import write_callback
 from gradtape.backends.llvm.kernels.code import plain_sum
 from gradtape.backends.llvm.kernels.kernel_code import Access, loops
 from gradtape.backends.llvm.kernels.keys import checked
@@ -17,9 +18,9 @@ from gradtape.backends.llvm.kernels.native_lists import as_list, new_list
 from gradtape.backends.llvm.kernels.scope import Scope
 from gradtape.backends.llvm.planning import size_checks as sizes
 from gradtape.backends.llvm.planning.lowering import Lowering, always, as_recipes, never
-from gradtape.backends.llvm.planning.values import Array, Items, Lowered, NativeList, Scalar, UnsupportedError
+from gradtape.backends.llvm.planning.values import Array, Items, Lowered, NativeList, Scalar
 from gradtape.backends.llvm.planning.writing_out import Maker
-from gradtape.backends.llvm.runtime.callbacks import write_callback
+from gradtape.backends.llvm.runtime.unsupported import UnsupportedError
 from gradtape.backends.llvm.writing.element_types import MEMORY, bytes_of, name_of
 from gradtape.backends.llvm.writing.ir_text import Index
 from gradtape.core.opdef import Op

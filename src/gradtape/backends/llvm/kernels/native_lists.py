@@ -13,8 +13,9 @@ from collections.abc import Callable
 from gradtape.backends.llvm.kernels.scope import Scope
 from gradtape.backends.llvm.planning import size_checks as sizes
 from gradtape.backends.llvm.planning.sharing import form
-from gradtape.backends.llvm.planning.values import Array, Items, Lowered, MemorySlot, NativeList, Scalar, UnsupportedError
+from gradtape.backends.llvm.planning.values import Array, Items, Lowered, MemorySlot, NativeList, Scalar
 from gradtape.backends.llvm.runtime import allocator
+from gradtape.backends.llvm.runtime.unsupported import UnsupportedError
 from gradtape.backends.llvm.writing.element_types import MEMORY, bytes_of, name_of
 from gradtape.backends.llvm.writing.ir_text import Index, ModuleText, Writer
 from gradtape.ir.graph import Operation, Value

@@ -16,22 +16,14 @@ from gradtape.backends.llvm.planning.frame import FrameLayout
 from gradtape.backends.llvm.planning.grouping import Kernel
 from gradtape.backends.llvm.planning.lowering import Lowerings
 from gradtape.backends.llvm.planning.plan import BlockPlan, Patterns, fixed_sizes
-from gradtape.backends.llvm.planning.values import Array, Lowered, NativeList, UnsupportedError
+from gradtape.backends.llvm.planning.values import Array, Lowered, NativeList
 from gradtape.backends.llvm.runtime import allocator
+from gradtape.backends.llvm.runtime.notes import Note
+from gradtape.backends.llvm.runtime.unsupported import UnsupportedError
 from gradtape.backends.llvm.writing.ir_text import Index, ModuleText, Writer
 from gradtape.ir.dims import Dim
 from gradtape.ir.graph import Block, Operation, Value
 from gradtape.ir.polynomial import Opaque
-
-
-@dataclass(slots=True)
-class Note:
-    """What `explain` tells about one piece of native code."""
-
-    kind: str  # kernel, product, call of NumPy, loop, branch
-    ops: tuple[str, ...]
-    loc: Any
-    detail: str = ""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from gradtape.backends.llvm.kernels.native_program import Note
 from gradtape.backends.llvm.kernels.scope import Scope
 from gradtape.backends.llvm.planning.lowering import Lowering
 from gradtape.backends.llvm.planning.values import Array, Flat, Lowered, Place, Scalar
 from gradtape.backends.llvm.planning.writing_out import Maker, native_op
+from gradtape.backends.llvm.runtime.notes import Note
 from gradtape.backends.llvm.writing.element_types import MEMORY, REGISTER, is_float, is_signed, name_of
 from gradtape.core.opdef import Op
 from gradtape.ir.graph import Operation, Value

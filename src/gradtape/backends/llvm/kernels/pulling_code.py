@@ -5,11 +5,11 @@ The words it reads are those of `ops/python_calls.py`; whoever opened the pass k
 
 from __future__ import annotations
 
-from gradtape.backends.llvm.kernels.native_program import Note
+from gradtape.backends.llvm.kernels.callback_code import is_number, write_callback
 from gradtape.backends.llvm.kernels.scope import Scope
 from gradtape.backends.llvm.planning.lowering import Lowering
 from gradtape.backends.llvm.planning.values import Array, Lowered, Scalar
-from gradtape.backends.llvm.runtime.callbacks import is_number, write_callback
+from gradtape.backends.llvm.runtime.notes import Note
 from gradtape.backends.llvm.writing.element_types import MEMORY, bytes_of, name_of
 from gradtape.core.opdef import Op
 from gradtape.ir.dims import symbols_in

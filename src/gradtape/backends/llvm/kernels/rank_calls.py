@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gradtape.backends.llvm.kernels.native_program import Note
+from gradtape.backends.llvm.kernels.callback_code import call_python, home_of, is_number, write_callback
 from gradtape.backends.llvm.kernels.scope import Scope
 from gradtape.backends.llvm.planning.lowering import Lowering, always
 from gradtape.backends.llvm.planning.values import Array, Lowered, Scalar
-from gradtape.backends.llvm.runtime.callbacks import NumpyCall, call_python, home_of, is_number, write_callback
+from gradtape.backends.llvm.runtime.callbacks import NumpyCall
+from gradtape.backends.llvm.runtime.notes import Note
 from gradtape.backends.llvm.writing.element_types import bytes_of
 from gradtape.backends.llvm.writing.ir_text import Index
 from gradtape.core.hooks import HOOKS

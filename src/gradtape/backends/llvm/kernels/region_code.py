@@ -13,7 +13,6 @@ from typing import Any
 
 from gradtape.backends.llvm.kernels import native_lists as lists
 from gradtape.backends.llvm.kernels.code import converted
-from gradtape.backends.llvm.kernels.native_program import Note
 from gradtape.backends.llvm.kernels.scope import Scope
 from gradtape.backends.llvm.planning import ranges
 from gradtape.backends.llvm.planning.carried import (
@@ -32,6 +31,7 @@ from gradtape.backends.llvm.planning.plan import fixed_sizes
 from gradtape.backends.llvm.planning.sharing import changes_size, form
 from gradtape.backends.llvm.planning.values import Array, Lazy, Lowered, MemorySlot, NativeList, Scalar
 from gradtape.backends.llvm.runtime.allocator import INTERRUPTED, poll
+from gradtape.backends.llvm.runtime.notes import Note
 from gradtape.backends.llvm.writing.element_types import REGISTER, name_of
 from gradtape.backends.llvm.writing.ir_text import Index
 from gradtape.core.opdef import Op

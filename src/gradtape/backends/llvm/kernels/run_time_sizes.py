@@ -6,15 +6,15 @@ needed. `assert` tests its flag here and calls Python only to raise.
 
 from __future__ import annotations
 
+from gradtape.backends.llvm.kernels.callback_code import write_callback, write_failure
 from gradtape.backends.llvm.kernels.code import converted
 from gradtape.backends.llvm.kernels.kernel_code import Access, loops
-from gradtape.backends.llvm.kernels.native_program import Note
 from gradtape.backends.llvm.kernels.scope import Scope
 from gradtape.backends.llvm.planning.lowering import Lowering, always, as_recipes, computable, never
 from gradtape.backends.llvm.planning.nests import Level
 from gradtape.backends.llvm.planning.size_checks import MOST
 from gradtape.backends.llvm.planning.values import Array, Lazy, Lowered, Place
-from gradtape.backends.llvm.runtime.callbacks import write_callback, write_failure
+from gradtape.backends.llvm.runtime.notes import Note
 from gradtape.backends.llvm.writing.element_types import REGISTER, is_integer, literal, name_of
 from gradtape.backends.llvm.writing.ir_text import Index
 from gradtape.core.opdef import Op

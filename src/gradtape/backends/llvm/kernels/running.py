@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 
 from gradtape.backends.llvm.kernels import math_calls as functions
+from gradtape.backends.llvm.kernels.callback_code import write_callback
 from gradtape.backends.llvm.kernels.code import Code, converted, kind_of
 from gradtape.backends.llvm.kernels.fold_table import extreme
 from gradtape.backends.llvm.kernels.kernel_code import Access
-from gradtape.backends.llvm.kernels.native_program import Note
 from gradtape.backends.llvm.kernels.scope import Scope
 from gradtape.backends.llvm.planning.lowering import Lowering, computable
 from gradtape.backends.llvm.planning.values import Array, Flat, Lowered, Scalar
-from gradtape.backends.llvm.runtime.callbacks import write_callback
+from gradtape.backends.llvm.runtime.notes import Note
 from gradtape.backends.llvm.writing.element_types import MEMORY, bytes_of, literal, name_of
 from gradtape.backends.llvm.writing.ir_text import Index
 from gradtape.core.opdef import Op

@@ -16,18 +16,9 @@ from typing import Any
 from gradtape.backends.llvm.kernels.native_program import NativeProgram
 from gradtape.backends.llvm.planning import ranges, size_checks as sizes
 from gradtape.backends.llvm.planning.static_arrays import constant_of
-from gradtape.backends.llvm.planning.values import (
-    Array,
-    Flat,
-    Lazy,
-    Lowered,
-    MemorySlot,
-    NativeList,
-    Place,
-    Scalar,
-    UnsupportedError,
-)
+from gradtape.backends.llvm.planning.values import Array, Flat, Lazy, Lowered, MemorySlot, NativeList, Place, Scalar
 from gradtape.backends.llvm.runtime import allocator
+from gradtape.backends.llvm.runtime.unsupported import UnsupportedError
 from gradtape.backends.llvm.writing.element_types import MEMORY, REGISTER, bytes_of, name_of
 from gradtape.backends.llvm.writing.ir_text import Index
 from gradtape.ir.graph import Block, Operation, Value

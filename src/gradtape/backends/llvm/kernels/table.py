@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gradtape.backends.llvm.kernels import (
+    callback_code,
     element_code,
     flat_places,
     fold_table,
@@ -30,7 +31,6 @@ from gradtape.backends.llvm.kernels.native_program import Tables
 from gradtape.backends.llvm.planning import complex_parts
 from gradtape.backends.llvm.planning.lowering import Lowerings
 from gradtape.backends.llvm.products import convolution, product_code, systems
-from gradtape.backends.llvm.runtime import callbacks
 
 FAMILIES = (
     formulas, integers, element_code, index_maps, reads, flat_places, writes, join_nests, joining, fold_table, running, picking,
@@ -43,7 +43,7 @@ TABLES = Tables(
     patterns=lambda block, users: product_code.patterns(block, users) | writes.patterns(block, users),
     kernel=kernel_code.write_kernel,
     fill=kernel_code.fill,
-    callback=callbacks.write_callback,
-    failure=callbacks.write_failure,
+    callback=callback_code.write_callback,
+    failure=callback_code.write_failure,
     free_list=native_lists.free_list,
 )

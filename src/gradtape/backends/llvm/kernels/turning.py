@@ -21,7 +21,7 @@ from gradtape.core.opdef import Op
 from gradtape.ir.graph import Operation
 
 TILE = 8
-TURNING = Part()
+TURNING = Part(__name__)
 
 
 def _routine(kind: Integer) -> Callable[..., None]:

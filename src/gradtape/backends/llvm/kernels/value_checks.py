@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from gradtape.backends.llvm.kernels.callback_code import write_callback
 from gradtape.backends.llvm.kernels.code import Code, converted
 from gradtape.backends.llvm.kernels.kernel_code import Access
-from gradtape.backends.llvm.kernels.native_program import Note
 from gradtape.backends.llvm.kernels.scope import Scope
 from gradtape.backends.llvm.planning.lowering import Lowering
 from gradtape.backends.llvm.planning.values import Flat, Lowered, Scalar
-from gradtape.backends.llvm.runtime.callbacks import write_callback
+from gradtape.backends.llvm.runtime.notes import Note
 from gradtape.backends.llvm.writing.element_types import is_float, name_of
 from gradtape.core.opdef import Op
 from gradtape.ir.graph import Operation

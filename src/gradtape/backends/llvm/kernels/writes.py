@@ -17,17 +17,17 @@ from math import prod
 from typing import Any
 
 from gradtape.backends.llvm.kernels import keys
+from gradtape.backends.llvm.kernels.callback_code import write_callback
 from gradtape.backends.llvm.kernels.code import Code, converted, plain_sum
 from gradtape.backends.llvm.kernels.formulas import maximum, minimum
 from gradtape.backends.llvm.kernels.kernel_code import Access, loops
-from gradtape.backends.llvm.kernels.native_program import Note
 from gradtape.backends.llvm.kernels.reads import key_of
 from gradtape.backends.llvm.kernels.scope import Scope
 from gradtape.backends.llvm.planning.lowering import Lowering, Lowerings, computable, never
 from gradtape.backends.llvm.planning.nests import Level
 from gradtape.backends.llvm.planning.plan import Special
 from gradtape.backends.llvm.planning.values import Array, Lowered, Scalar
-from gradtape.backends.llvm.runtime.callbacks import write_callback
+from gradtape.backends.llvm.runtime.notes import Note
 from gradtape.backends.llvm.writing.element_types import MEMORY, name_of
 from gradtape.backends.llvm.writing.ir_text import Index
 from gradtape.core.opdef import Op

@@ -7,17 +7,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from gradtape.backends.llvm.writing.ir_text import Index
-from gradtape.errors import InternalError
 from gradtape.ir.dims import Dim
 from gradtape.ir.graph import Operation, Value
-
-
-class UnsupportedError(InternalError):
-    """A program has something native code cannot express; it runs on the reference backend. Says what and where."""
-
-    def __init__(self, what: str, operation: Operation | None = None) -> None:
-        where = "" if operation is None or operation.loc is None else f", at {operation.loc}"
-        super().__init__(f"{what}{where}")
 
 
 @dataclass(slots=True)

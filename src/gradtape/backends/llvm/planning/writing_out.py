@@ -11,7 +11,7 @@ from typing import Any
 
 from gradtape.ad.expansion import expansion
 from gradtape.backends.llvm.planning.lowering import Lowerings
-from gradtape.backends.llvm.planning.values import UnsupportedError
+from gradtape.backends.llvm.runtime.unsupported import UnsupportedError
 from gradtape.backends.llvm.writing.element_types import is_native
 from gradtape.core.opdef import Op, Rule
 from gradtape.ir.dims import infer_by_probing, symbols_in

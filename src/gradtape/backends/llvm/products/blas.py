@@ -82,7 +82,7 @@ def _scipy() -> BlasSource:
     return BlasSource(True, wide, addresses)
 
 
-BLAS = Part()
+BLAS = Part(__name__)
 
 
 def _product(format: Format) -> Callable[..., None]:

@@ -12,8 +12,8 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from gradtape.backends.llvm.kernels.callback_code import write_callback
 from gradtape.backends.llvm.kernels.kernel_code import Access, loops, rolled
-from gradtape.backends.llvm.kernels.native_program import Note
 from gradtape.backends.llvm.kernels.scope import Scope
 from gradtape.backends.llvm.planning.layouts import dense
 from gradtape.backends.llvm.planning.lowering import Lowering
@@ -21,7 +21,7 @@ from gradtape.backends.llvm.planning.values import Array, Layout, Lowered, Memor
 from gradtape.backends.llvm.products import depthwise
 from gradtape.backends.llvm.products.contractions import Axis, tidy
 from gradtape.backends.llvm.products.product_code import Matrix, Operand, operand, product
-from gradtape.backends.llvm.runtime.callbacks import write_callback
+from gradtape.backends.llvm.runtime.notes import Note
 from gradtape.backends.llvm.writing.element_types import MEMORY, bytes_of, is_float, name_of
 from gradtape.backends.llvm.writing.ir_text import Index
 from gradtape.core.opdef import Op

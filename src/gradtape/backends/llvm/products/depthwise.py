@@ -90,7 +90,7 @@ class Depthwise:
     """The routines for one element type."""
 
     def __init__(self, format: Format, vector: int) -> None:
-        self.part = Part()
+        self.part = Part(__name__, long=True)
         self.format = format
         self.lanes = vector // format.align
         self.vector = format.vector(self.lanes)

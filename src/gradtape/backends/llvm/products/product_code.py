@@ -10,9 +10,9 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from gradtape.backends.llvm.kernels.callback_code import write_callback
 from gradtape.backends.llvm.kernels.kernel_code import Access, loops
 from gradtape.backends.llvm.kernels.keys import At
-from gradtape.backends.llvm.kernels.native_program import Note
 from gradtape.backends.llvm.kernels.parallel import shared
 from gradtape.backends.llvm.kernels.scope import Scope
 from gradtape.backends.llvm.planning.layouts import dense, is_one, layout_of
@@ -34,7 +34,7 @@ from gradtape.backends.llvm.products.contractions import (
     weight,
     work,
 )
-from gradtape.backends.llvm.runtime.callbacks import write_callback
+from gradtape.backends.llvm.runtime.notes import Note
 from gradtape.backends.llvm.writing.element_types import MEMORY, REGISTER, bytes_of, is_float, is_native, literal, name_of
 from gradtape.backends.llvm.writing.ir_text import Index
 from gradtape.core.opdef import Op

@@ -6,12 +6,12 @@ written as one of transposed matrices, so that whoever computes them puts them d
 
 from __future__ import annotations
 
+from gradtape.backends.llvm.kernels.callback_code import write_callback
 from gradtape.backends.llvm.kernels.scope import Scope
 from gradtape.backends.llvm.planning.lowering import Lowering
 from gradtape.backends.llvm.planning.values import Lowered
 from gradtape.backends.llvm.planning.writing_out import Maker, native_op
 from gradtape.backends.llvm.products import blas
-from gradtape.backends.llvm.runtime.callbacks import write_callback
 from gradtape.backends.llvm.writing.element_types import MEMORY, bytes_of, name_of
 from gradtape.core.opdef import Op
 from gradtape.dtypes import as_dtype

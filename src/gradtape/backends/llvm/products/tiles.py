@@ -34,7 +34,7 @@ class Tiles:
     """Tiles and packing for one element type."""
 
     def __init__(self, format: Format, vector: int) -> None:
-        self.part = Part()
+        self.part = Part(__name__, long=True)
         self.format = format
         self.lanes = vector // format.align
         self.vector = format.vector(self.lanes)

@@ -45,8 +45,8 @@ OLDER = Member(8, PTR)  # or the next released block of the same size
 SIZE_CLASS = Member(16, I64)  # the size of a small block in units of ALIGN; 0 for a block of its own
 BYTES = Member(24, I64)  # of a block of its own, with its header
 
-MEMORY = Part()
-HELPERS = Part()
+MEMORY = Part(__name__)
+HELPERS = Part(__name__)
 
 kept_blocks = MEMORY.variable("gt_kept", PTR, count=KEPT_BLOCKS + 1)  # and how many bytes they have
 poisoned = MEMORY.variable("gt_poison", I8)

@@ -3,7 +3,7 @@
 The call passes an array of words: for each operand its address and dims (a list: the address of its words, and the dims of
 items of one shape), then for each result the address to write to and its dims, which must be what the program says; then the
 sizes that attributes need. A result whose size only the op knows is held by Python, which writes its dims; native code makes
-room and fetches it with a second call. `run_callback` and `fetch` are the Python side.
+room and fetches it with a second call. This is the Python side; the code that calls is `kernels/callback_code.py`.
 """
 
 from __future__ import annotations
@@ -16,20 +16,17 @@ from typing import Any
 
 import numpy as np
 
-from gradtape.backends.llvm.kernels.native_program import Note
-from gradtape.backends.llvm.kernels.scope import Scope
-from gradtape.backends.llvm.planning.values import Array, Items, Lowered, NativeList, Scalar, UnsupportedError
-from gradtape.backends.llvm.runtime import float_flags
-from gradtape.backends.llvm.runtime.allocator import CALLBACK_FAILED
-from gradtape.backends.llvm.writing.element_types import MEMORY, REGISTER, bytes_of, name_of
-from gradtape.backends.llvm.writing.ir_text import Index
+from gradtape.backends.llvm.planning.values import Items
+from gradtape.backends.llvm.runtime import float_flags, machine
+from gradtape.backends.llvm.runtime.allocator import OWNED
 from gradtape.backends.numpy.executable import located
+from gradtape.core.hooks import HOOKS
 from gradtape.ir.dims import substitute, symbols_in
 from gradtape.ir.graph import Operation, Value
 from gradtape.ir.sizes import describes
 from gradtape.ir.types import ListSpec, TensorSpec
 from gradtape.ops.list_values import TensorList
-from gradtape.ops.python_calls import PULL_MORE, PY_FUNCTION
+from gradtape.ops.python_calls import PULL_MORE, PULL_OPEN, PY_FUNCTION
 from gradtape.passes.inplace import pure_op
 
 # The last argument of each call back is a cell: 0 before it, 1 if all went well. Ctrl-C may end a call back anywhere, even
@@ -64,121 +61,6 @@ class NumpyCall:
 def _sizes(operation: Operation) -> frozenset[str]:
     """The symbols whose sizes an operation's attributes take; a type only describes."""
     return symbols_in([attr for attr in operation.attrs.values() if not describes(attr)])
-
-
-def is_number(value: Value) -> bool:
-    """Whether a value is held in a register."""
-    return not len(value.type.shape) and name_of(value.type.dtype) in REGISTER
-
-
-def write_callback(scope: Scope, operation: Operation) -> list[Lowered]:
-    """The code of a call back into Python."""
-    program = scope.program
-    # NumPy has no loops of programs: refused here, the whole program is the reference's
-    if operation.regions or operation.op.kind == "region":
-        raise UnsupportedError(f"the structured op {operation.op.name}", operation)
-    for value in (*operation.operands, *operation.results):
-        if value.type.dtype.dtype.kind == "O":
-            raise UnsupportedError("text", operation)
-        if isinstance(value.type, TensorSpec) and value.type.shape.rank is None:
-            raise UnsupportedError(f"the rank of what {operation.op.name} gives is not known", operation)
-    words, items = _operands(scope, operation)
-    # sizes that only the operation finds out: Python keeps the result until the program has asked for it and made room
-    held = [_is_held(scope, value) for value in operation.results]
-    homes: list[Array | None] = []
-    places: list[int] = []
-    for value, later in zip(operation.results, held, strict=True):
-        if isinstance(value.type, ListSpec):
-            raise UnsupportedError(f"the result of {operation.op.name} is a list", operation)
-        home = None if later else home_of(scope, value)
-        homes.append(home)
-        places.append(len(words))
-        dims: Sequence[Index] = [0] * len(value.type.shape) if home is None else home.dims
-        words += [("ptr", "null" if home is None else home.address), *[("i64", size) for size in dims]]
-    packed = _call(scope, operation, NumpyCall(operation, held, items), words)
-    program.notes.append(Note("numpy", (operation.op.name,), operation.loc))
-    results: list[Lowered] = []
-    for value, home, place in zip(operation.results, homes, places, strict=True):
-        if home is None:
-            home = _fetched(scope, operation, value, packed, place, sum(held[: len(results)]))
-        results.append(Scalar(scope.load(home, ()), value.type.dtype) if is_number(value) else home)
-    return results
-
-
-def write_failure(scope: Scope, operation: Operation) -> None:
-    """Have Python raise what an operation that cannot be done raises, and leave the program."""
-    words, items = _operands(scope, operation)
-    words += [("i64", 0)] * sum(1 + len(value.type.shape) for value in operation.results)
-    _call(scope, operation, NumpyCall(operation, [True] * len(operation.results), items), words)
-    # (Python raises; should it not, this ends the program all the same)
-    scope.program.fail_if("true", operation)
-
-
-def _operands(scope: Scope, operation: Operation) -> tuple[list[tuple[str, Index]], list[Items | None]]:
-    words: list[tuple[str, Index]] = []
-    items: list[Items | None] = []
-    for value in operation.operands:
-        lowered = scope.find(value)
-        if isinstance(lowered, NativeList):
-            words += [("ptr", lowered.state), *[("i64", size) for size in _innermost(lowered.items).dims or ()]]
-            items.append(lowered.items)
-        else:
-            array = scope.memory(value)
-            words += [("ptr", array.address), *[("i64", size) for size in array.dims]]
-            items.append(None)
-    return words, items
-
-
-def _is_held(scope: Scope, value: Value) -> bool:
-    return any(name not in scope.program.sizes for name in symbols_in(value.type))
-
-
-def home_of(scope: Scope, value: Value) -> Array:
-    """Memory for a result."""
-    if not is_number(value):
-        return scope.room(value)
-    return Array(scope.writer.cell(MEMORY[name_of(value.type.dtype)]), (), value.type.dtype)
-
-
-def _call(scope: Scope, operation: Operation, call: NumpyCall, words: list[tuple[str, Index]]) -> str:
-    """Pass the words and what attributes need; a call that fails ends the program."""
-    w, program = scope.writer, scope.program
-    words = [*words, *[("i64", program.index_of_symbol(name)) for name in call.sizes]]
-    packed = w.cell("i64", max(len(words), 1))
-    for k, (kind, word) in enumerate(words):
-        w.store(kind, word, w.at("i64", packed, k))
-    program.calls.append(call)
-    call_python(scope, "gt_callback", "ptr %context", f"i32 {len(program.calls) - 1}", f"ptr {packed}")
-    return packed
-
-
-def call_python(scope: Scope, name: str, *arguments: str) -> None:
-    """Call a function of Python; the program ends with the error that it raised, if it did."""
-    w = scope.writer
-    done = w.cell("i32")
-    scope.program.module.declare(name, f"void ({', '.join(argument.split()[0] for argument in arguments)}, ptr)")
-    w.store("i32", 0, done)
-    w.do(f"call void @{name}({', '.join(arguments)}, ptr {done})")
-    scope.program.leave_if(w.let(f"icmp eq i32 {w.load('i32', done)}, 0"), CALLBACK_FAILED)
-
-
-def _fetched(scope: Scope, operation: Operation, value: Value, packed: str, place: int, number: int) -> Array:
-    """Room for a result that Python holds, and the result in it."""
-    w, program = scope.writer, scope.program
-    dims = [w.load("i64", w.at("i64", packed, place + 1 + k)) for k in range(len(value.type.shape))]
-    program.bind(value.type, dims)
-    for size, dim in zip(value.type.shape, dims, strict=True):
-        # a size that another value told before: both must say the same
-        known = program.index(size)
-        if known != dim:
-            program.fail_if(w.let(f"icmp ne i64 {known}, {dim}"), operation)
-    home = scope.room(value)
-    bytes = w.multiply(w.product(home.dims), bytes_of(home.dtype))
-    call_python(scope, "gt_fetch", f"i32 {number}", f"ptr {home.address}", f"i64 {bytes}")
-    return home
-
-
-# -- the Python side
 
 
 def view(address: int, shape: Sequence[int], dtype: np.dtype[Any]) -> Any:
@@ -222,14 +104,14 @@ _NUMBERS = {  # how ctypes reads and writes a number of a type
 }  # fmt: skip
 
 
-def _innermost(items: Items) -> Items:
+def innermost(items: Items) -> Items:
     while items.inner is not None:
         items = items.inner
     return items
 
 
 def _rank(value: Value, items: Items | None) -> int:
-    return len(value.type.shape) if items is None else len(_innermost(items).dims or ())
+    return len(value.type.shape) if items is None else len(innermost(items).dims or ())
 
 
 def _reader(value: Value, items: Items | None, place: int) -> Callable[[Any], Any]:
@@ -326,4 +208,65 @@ def fetch(number: int, address: int, count: int, done: Any) -> None:
 # kept: native code has its address
 FETCH = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_void_p, ctypes.c_int64, ctypes.POINTER(ctypes.c_int))(fetch)
 
-__all__ = ["FETCH", "SIGNATURE", "NumpyCall", "fetch", "run_callback", "view", "write_callback", "write_failure"]
+
+def _calls_of(context: int) -> Any:
+    """The `Calls` of the entry (`native_executable.py`)."""
+    calls: Any = ctypes.py_object.from_address(context + ctypes.sizeof(ctypes.c_void_p))  # the second word of the context
+    return calls.value
+
+
+def _leave(context: int, thing: object) -> None:
+    """Leave an object to the call whose context this is: it lives until that has ended, whatever way it does."""
+    place = ctypes.c_void_p.from_address(context + OWNED.offset)
+    if place.value is None:
+        owned: list[object] = []
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(owned))
+        place.value = id(owned)
+    left: Any = ctypes.py_object.from_address(ctypes.addressof(place))
+    left.value.append(thing)
+
+
+def _callback(context: int, number: int, words: Any, done: Any) -> None:
+    calls = _calls_of(context)
+    call = calls.calls[number]
+    try:
+        results = run_callback(call, words)
+        if call.op is PULL_OPEN:
+            _leave(context, results)
+    except BaseException as error:  # ctypes would drop it: the entry raises it when the machine code has come back
+        calls.errors[threading.get_ident()] = (call.operation, error)
+        return
+    done[0] = 1
+
+
+def _patience(context: int, number: int, words: Any, done: Any) -> None:
+    """Wait for what an operation between ranks has posted, words[1] requests at words[0], with headers of a message at words[2]
+    and words[3]; or compare the ranks' programs, when one begins (-1, or -3 if it may fail; its digest in words[0]) or ends
+    (-2); or refuse what a header announces (-4); or note that a program of messages begins (-5)."""
+    calls = _calls_of(context)
+    operation = calls.calls[number].operation
+    try:
+        if words[1] > 0:
+            HOOKS.world.natively.wait(words[0], words[1], operation, (words[2], words[3]))
+        elif words[1] == -4:
+            HOOKS.world.natively.refuse(words[0], operation)
+        elif words[1] == -5:
+            HOOKS.world.natively.notes(operation)
+        elif words[1] == -2:
+            HOOKS.world.natively.ends(operation.loc)
+        else:
+            HOOKS.world.natively.begins(words[0], operation.loc, words[1] == -3)
+    except BaseException as error:  # as above
+        calls.errors[threading.get_ident()] = (operation, error)
+        return
+    done[0] = 1
+
+
+_CALLBACK, _PATIENCE = SIGNATURE(_callback), SIGNATURE(_patience)  # kept for ever: native code has their addresses
+
+
+def introduce() -> None:
+    """Tell LLVM where native code finds what Python does for it."""
+    machine.symbol("gt_callback", ctypes.cast(_CALLBACK, ctypes.c_void_p).value or 0)
+    machine.symbol("gt_mpi_patience", ctypes.cast(_PATIENCE, ctypes.c_void_p).value or 0)
+    machine.symbol("gt_fetch", ctypes.cast(FETCH, ctypes.c_void_p).value or 0)

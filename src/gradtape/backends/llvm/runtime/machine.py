@@ -9,7 +9,6 @@ process. A fork waits until nobody compiles. What LLVM asserts of itself does no
 from __future__ import annotations
 
 import ctypes
-import ctypes.util
 import hashlib
 import os
 import threading
@@ -60,8 +59,19 @@ def _target() -> llvm.Target:
         # Those with this later extension do not.
         _STATE["features"] += ",-prefer-256-bit" * ("+avx512vbmi2" in features)
         _STATE["target"] = llvm.Target.from_default_triple()
-        llvm.load_library_permanently(ctypes.util.find_library("m") or "libm.so.6")
+        _load_mathematics()
     return _STATE["target"]
+
+
+def _load_mathematics() -> None:
+    """Let modules name the functions of C's library of mathematics."""
+    try:
+        llvm.load_library_permanently("libm.so.6")
+    except RuntimeError:
+        # not Linux; to look for it may start a process, so that is not what is done first
+        from ctypes.util import find_library
+
+        llvm.load_library_permanently(find_library("m") or "libm.so.6")
 
 
 def _machine(level: int) -> llvm.TargetMachine:
@@ -328,7 +338,7 @@ class Library:
             # An engine is made of a module, and what is to be loaded is object code already: an empty one does. It is taken
             # out again, or LLVM would set up its code generator for it, which takes longer than all the rest.
             empty = llvm.parse_assembly("", llvm.create_context())
-            empty.triple = _machine(level or 1).triple
+            empty.triple = triple()
             engine = llvm.create_mcjit_compiler(empty, _fresh_machine(level or 1))
             engine.remove_module(empty)
             engine.add_object_file(llvm.ObjectFileRef.from_data(code))

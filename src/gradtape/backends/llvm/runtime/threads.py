@@ -26,7 +26,7 @@ SPINS = 4000  # turns of active waiting before a worker sleeps: some 50 µs
 PATIENCE = 1024  # turns after which a caller that waits for the last workers lets others run
 MOST = 64  # threads
 
-POOL = Part()
+POOL = Part(__name__)
 
 wanted_threads = POOL.variable("gt_threads", I32, 1)
 workers = POOL.variable("workers", I32)  # that were started

@@ -357,13 +357,12 @@ def define(
     result = body(f, *[kind.wrap(writer, f"%in.{param}") for param, kind in signature.params.items()])  # type: ignore[call-arg]
     f.leave(cast("Register | None", result))
     writer.finish()
-    return caller(name, body, signature)
+    return caller(name, body)
 
 
 def caller(
     name: str,
     body: Callable[Concatenate[Builder, P], T],
-    signature: Signature,
     declare: Callable[[ModuleText], Any] = lambda module: None,
 ) -> Callable[Concatenate[Builder, P], T]:
     """What writes calls of a routine, after a word to the module that calls it."""
@@ -371,6 +370,7 @@ def caller(
     @wraps(body)
     def call(f: Builder, *arguments: Any) -> Any:
         declare(f.module)
+        signature = Signature.of(body)  # only now: most processes write no call of most routines
         return f.call(f"@{name}", signature.result, list(signature.params.values()), arguments)
 
     return cast("Callable[Concatenate[Builder, P], T]", call)
