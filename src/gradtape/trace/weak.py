@@ -124,6 +124,8 @@ def _may_grow(op: Op, values: tuple[Any, ...]) -> bool:
         return False
     from gradtape.ops.traced_numbers import bounds_of  # of programs only: `import gradtape` need not load it
 
+    # the counter of a loop of known length times a stride, and its like: indices are to stay sums and products, which later
+    # passes know how to read
     (a, b), (c, d) = (bounds_of(v._data) for v in values)
     if op in (ADD, SUBTRACT):
         steps = [max(abs(low), abs(high)) for low, high in ((a, b), (c, d))]

@@ -308,6 +308,8 @@ def _dataclass(cls: Any, *args: Any, **kwargs: Any) -> Any:
         if field.init and field.default_factory is not dataclasses.MISSING and field.name not in given:
             kwargs[field.name] = conv(field.default_factory)()
     instance = cls(*args, **kwargs)
+    # Its own `__init__`, made by Python from the fields, is no converted code, so nobody noted what it set: a branch that is
+    # undone would leave the object with tensors that are the branch's.
     # (what is the library's is part of the program, and stays when the trace is undone)
     attributes = {} if cls.__module__.partition(".")[0] == "gradtape" else getattr(instance, "__dict__", {})
     for name, value in list(attributes.items()):

@@ -144,16 +144,16 @@ class TracedBody:
         self._reference(escape)
         escape.references(targets)
         escape.count()
-        made = []  # places of objects that the body made, for all that these say
+        own_places = []  # of objects that the body made, for all that these say
         for key, (place, old) in entries.items():
             if key in known or isinstance(place, (Global, Cell, VariableValue)):
                 continue
             target = place.target  # type: ignore[attr-defined]
             # Made by the body, if nobody else has it, or if what it held before this write was computed in the body.
             if target is None or not escape.escapes(target) or not self._existed(old):
-                made.append(key)
-        handed_out = self._handed_out(entries.keys() - set(made))
-        for key in made:
+                own_places.append(key)
+        handed_out = self._handed_out(entries.keys() - set(own_places))
+        for key in own_places:
             target = entries[key][0].target  # type: ignore[attr-defined]
             if not (isinstance(entries[key][0], Attribute) and id(target) in handed_out):
                 self.own.add(id(target))
@@ -169,6 +169,8 @@ class TracedBody:
         for key, (place, _) in self.log.entries.items():
             if isinstance(place, Attribute):
                 attributes.setdefault(id(place.target), []).append(self.contents[key])
+        # what is only held by such an object is reached by its attributes, which is why this goes on until nothing is new:
+        # `node.next = Node(x)` in a branch, and behind it `node.next.value`
         pending = [*self.ends, self.value, *(self.contents[key] for key in places)]
         met: set[int] = set()
         while pending:
