@@ -242,9 +242,22 @@ def same(a: Any, b: Any) -> None:
         assert a == b or str(a) == str(b)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _ready() -> None:
+    """Every program is traced, compiled in both halves and written down, whichever test comes first."""
+    for run in ONE * 3:
+        outcome(run)
+
+
+@pytest.fixture(autouse=True)
+def _leaf() -> None:
+    """What a test before has assigned was computed under its tape."""
+    B.assign([0.25, -0.5, 1.0])
+
+
 @pytest.mark.parametrize(("run", "short"), [(run, True) for run in ONE] + [(run, False) for run in WALKED])
 def test_as_by_a_walk(run: Callable[[], Any], short: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    for _ in range(3):  # traced for these variables, compiled, written down, if no test before has done so
+    for _ in range(2):
         outcome(run)
     served: list[bool] = []
     way = gradient_tape.gradient_of_call
