@@ -11,8 +11,8 @@ import pytest
 import gradtape as gt
 from gradtape import config
 from gradtape.backends.llvm.runtime import machine
-from gradtape.functions import compiled, stages, waiting
-from gradtape.passes import pipeline
+from gradtape.functions import compiled, waiting
+from gradtape.passes import pipeline, reroll
 from gradtape.trace import tracing
 
 
@@ -85,8 +85,8 @@ def interrupting(monkeypatch, owner, name):
 
 
 PLACES = {
-    "tracing": (tracing.Trace, "emit"), "re-rolling": (stages, "reroll"), "passes": (pipeline, "canonicalize"),
-    "bufferize": (stages, "bufferize"), "halves": (compiled, "split"), "executable": (compiled, "executable"),
+    "tracing": (tracing.Trace, "emit"), "re-rolling": (reroll, "reroll"), "passes": (pipeline, "canonicalize"),
+    "bufferize": (pipeline, "bufferize"), "halves": (compiled, "split"), "executable": (compiled, "executable"),
     "LLVM's passes": (machine, "optimized"), "object code": (machine, "object_code"),
 }  # fmt: skip
 

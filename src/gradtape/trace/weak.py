@@ -63,6 +63,7 @@ class WeakTensor(TracedTensor):
             return super().evaluate(NARROW, values, attrs).strong()
         if op is POWER and self.dtype is int64 and attrs["exponent"] >= 2:
             op, values = (MULTIPLY, (self, self)) if attrs["exponent"] == 2 else (POW, (self, weak_number(attrs["exponent"])))
+            attrs = {}
         if op in GROWING and _may_grow(op, values):
             op, attrs = EXACT, {"form": op.name}
         return super().evaluate(op, values, attrs)
